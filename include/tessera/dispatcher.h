@@ -1,0 +1,102 @@
+// Dispatcher: a problem in, the fastest legal kernel out, compiled and cached on first use.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/json.h"
+#include "tessera/kernel.h"
+#include "tessera/problem.h"
+
+namespace tessera {
+
+class Registry;
+
+enum class Policy : int {
+  model,            // best predicted; never looks at a clock
+  model_topk,       // compile and time the k best predicted once, keep the fastest
+  tuned,            // only measured decisions; Error(unsupported) for a problem never tuned
+  explicit_config,  // DispatcherOptions::config
+  first_legal,      // the first legal candidate in enumeration order
+  callback          // DispatcherOptions::rank
+};
+std::string_view to_string(Policy p);
+Policy parse_policy(std::string_view text);  // Error(bad_input) with the known names
+
+struct Candidate {
+  KernelConfig config;
+  double predicted_us;
+};
+
+// Returns indices into `candidates`, best first; the first is used. An empty answer is an error.
+using RankCallback = std::function<std::vector<size_t>(const Problem&, std::span<const Candidate> candidates)>;
+
+struct DispatcherOptions {
+  std::string device = "cpu";  // "cpu", "null:ARCH" (plans, runs nothing)
+  int threads = 0;             // CPU: 0 = all cores
+  Policy policy = Policy::model;
+  int top_k = 3;               // of model_topk
+  std::string config;          // of explicit_config: a config's text form
+  RankCallback rank;           // of callback
+  std::string cache_dir;       // "": TESSERA_CACHE_DIR or the user's cache directory
+  std::vector<std::string> packs;       // prebuilt kernels to look in before compiling
+  std::shared_ptr<Registry> registry;   // the kernels to choose from; null: everything legal
+};
+
+struct Explanation {
+  struct Rejected {
+    KernelConfig config;
+    std::string rule, reason;
+  };
+  std::vector<Candidate> candidates;  // best predicted first
+  std::vector<Rejected> rejected;     // in enumeration order; filled on request
+  Choice choice;
+  double select_us = 0;               // wall time of enumeration and ranking
+};
+
+// How the kernel of the last get() of a problem came to be.
+struct BuildInfo {
+  enum class From : int { memory, disk, pack, compiled } from = From::memory;
+  double select_us = 0;  // enumeration and ranking
+  double build_ms = 0;   // source to loaded kernel; the compiler's time when it ran
+};
+std::string_view to_string(BuildInfo::From from);
+
+// Thread-safe. Several dispatchers may live side by side and share nothing but files.
+class Dispatcher {
+ public:
+  explicit Dispatcher(DispatcherOptions options = {});
+  ~Dispatcher();
+
+  // The kernel for `problem`, valid as long as the dispatcher. A repeated call is a lock-free look-up without
+  // allocation. Errors: unsupported (nothing legal; the text says why), compile_failed, bad_input.
+  const Kernel& get(const Problem& problem, BuildInfo* info = nullptr);
+
+  void run(const Problem& problem, const Buffers& buffers) { get(problem).run(buffers); }
+
+  // Selects without compiling.
+  Choice select(const Problem& problem, double* select_us = nullptr);
+
+  Explanation explain(const Problem& problem, bool with_rejected = false);
+
+  // The generated unit for the choice: short form (one include) or, with `whole`, as it is compiled.
+  std::string emit(const Problem& problem, bool whole = false);
+
+  // Compiles what the problems need, in parallel. Calls progress(done, total, text) from one thread at a time. Returns
+  // one error text per problem, "" where it went well.
+  std::vector<std::string> build(std::span<const Problem> problems, int jobs,
+                                 const std::function<void(size_t, size_t, const std::string&)>& progress = {});
+
+  const DispatcherOptions& options() const;
+  Json describe() const;  // device, architecture, compiler, cache directory
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,45 @@
+// A backend compiles, loads and launches. It selects nothing.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/arch_spec.h"
+#include "core/artifact.h"
+#include "core/gemm_view.h"
+#include "tessera/kernel.h"
+
+namespace tessera {
+
+// A loaded code object. Kernels that share a binary share one of these.
+class Module {
+ public:
+  virtual ~Module() = default;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // The device: its architecture with compute_units and caches filled in from what is there.
+  virtual const ArchSpec& arch() const = 0;
+
+  // Name and version of the compiler, part of every cache key. "" when there is none; never throws.
+  virtual std::string compiler_identity() const = 0;
+
+  // Error(compile_failed) with the path of the log, or the reason there is no compiler. Thread-safe.
+  virtual Binary compile(const Source& source) const = 0;
+
+  // Error(corrupt) when the bytes do not load or lack the symbol. Thread-safe.
+  virtual std::shared_ptr<Module> load(const Binary& binary) const = 0;
+
+  // Everything of a launch that does not depend on addresses is worked out here.
+  virtual std::unique_ptr<Kernel> prepare(std::shared_ptr<Module> module, const Problem& problem,
+                                          const Choice& choice) const = 0;
+};
+
+// device: "cpu", "cpu:N" (N threads), "null:ARCH" (plans for any architecture, runs nothing). Error(bad_input) on
+// other text, Error(unsupported) where the device is not there. threads 0 = all cores.
+std::unique_ptr<Backend> make_backend(std::string_view device, int threads = 0);
+
+}  // namespace tessera

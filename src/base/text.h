@@ -1,0 +1,34 @@
+// Parsing and printing of small pieces of text. Parsers accept the whole text or refuse.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera {
+
+std::vector<std::string_view> split(std::string_view text, char separator);  // "" gives one empty piece
+std::vector<std::string_view> split_words(std::string_view text);            // by white space, no empty pieces
+std::string_view trim(std::string_view text);
+std::string join(const std::vector<std::string>& pieces, std::string_view separator);
+
+std::optional<int64_t> parse_int(std::string_view text);
+std::optional<double> parse_number(std::string_view text);  // finite only
+std::optional<float> parse_float(std::string_view text);    // finite only
+
+// The shortest text that parses back to the same value.
+std::string number_text(double v);
+std::string number_text(float v);
+
+// printf-style, for human-readable output.
+std::string format(const char* fmt, ...) __attribute__((format(printf, 1, 2)));
+
+// Of `candidates`, the one nearest to `word` by edit distance if it is close enough to be a typing slip; else "".
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+// '*' matches any run of characters, '?' one.
+bool glob_match(std::string_view pattern, std::string_view text);
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+// Quantities that rules, features, code generation and launching share, derived once.
+#pragma once
+
+#include <cstdint>
+
+#include "core/arch_spec.h"
+#include "core/gemm_view.h"
+#include "tessera/kernel_config.h"
+
+namespace tessera {
+
+inline int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+inline int64_t round_up(int64_t x, int64_t y) { return ceil_div(x, y) * y; }
+
+// useful / padded extent: 129 on a tile of 128 is 129 / 256.
+inline double fill(int64_t extent, int64_t tile) {
+  return static_cast<double>(extent) / static_cast<double>(round_up(extent, tile));
+}
+
+// Type in which an instruction consumes an operand: a 1 x n x 1 FMA multiplies f32 whatever the memory holds, dot and
+// tile instructions take the memory type (f8 as bf16).
+DType compute_type(DType memory, const Instruction& inst);
+
+// k elements that sit together in one 32-bit lane of packed B: 1 for f32, 2 for 16-bit, 4 for 8-bit types.
+int k_group(DType compute);
+
+// The view with A and B exchanged (C^T = B^T A^T) when the config asks for it.
+int64_t rows_of(const GemmView& v, const KernelConfig& c);  // m, or n when swapped
+int64_t cols_of(const GemmView& v, const KernelConfig& c);
+
+// Shared-memory bytes a GPU block stages: (block_m + block_n) * block_k elements per stage, all stages.
+int64_t staged_bytes(const GemmView& v, const KernelConfig& c);
+
+}  // namespace tessera

@@ -1,0 +1,25 @@
+// Rules: named conditions on (view, config, arch) with the reason in words. The legal set is what no rule rejects.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "core/arch_spec.h"
+#include "core/gemm_view.h"
+#include "tessera/kernel_config.h"
+
+namespace tessera {
+
+struct Rule {
+  std::string_view name;
+  bool (*allows)(const GemmView& v, const KernelConfig& c, const ArchSpec& a);
+  std::string_view reason;  // why a config that is not allowed cannot run
+};
+
+// Every rule. Each is a function of its arguments alone, so their order changes which reason is given, never the answer.
+std::span<const Rule> rules();
+
+// The first rule that refuses, or null when `c` is legal.
+const Rule* rejected_by(const GemmView& v, const KernelConfig& c, const ArchSpec& a);
+
+}  // namespace tessera
