@@ -1,0 +1,239 @@
+#include "tessera/dispatcher.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "backend/backend.h"
+#include "codegen/render.h"
+#include "core/gemm_view.h"
+#include "runtime/kernel_cache.h"
+#include "runtime/plan_table.h"
+#include "runtime/race.h"
+#include "runtime/selection.h"
+#include "space/rules.h"
+#include "space/space.h"
+#include "tessera/error.h"
+#include "tessera/registry.h"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double us_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+constexpr std::array<std::string_view, 4> kFromNames = {"memory", "disk", "pack", "compiled"};
+
+constexpr BuildInfo::From kFromCache[] = {BuildInfo::From::disk, BuildInfo::From::pack, BuildInfo::From::compiled};
+
+constexpr double kRaceBudgetMs = 3;
+
+Problem validated(Problem p) {
+  p.validate();
+  return p;
+}
+
+// Names the problem in an error that does not know it.
+template <class F>
+decltype(auto) on_problem(const Problem& p, F&& body) {
+  try {
+    return body();
+  } catch (const Error& e) {
+    throw e.on(to_string(p));
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(BuildInfo::From from) { return kFromNames[static_cast<size_t>(from)]; }
+
+struct Dispatcher::Impl {
+  explicit Impl(DispatcherOptions o)
+      : options(std::move(o)),
+        backend(make_backend(options.device, options.threads)),
+        arch(backend->arch()),
+        cache({.directory = options.cache_dir, .packs = options.packs}) {}
+
+  DispatcherOptions options;
+  std::unique_ptr<Backend> backend;
+  const ArchSpec& arch;
+  KernelCache cache;
+  PlanTable plans;
+  std::mutex modules_mutex;
+  std::unordered_map<std::string, std::shared_ptr<Module>> modules;  // by symbol, which names the unit's content
+
+  SelectionInput input(const Problem& p, const GemmView& v) const { return {p, v, arch, options}; }
+
+  std::shared_ptr<Module> loaded(const std::string& symbol) {
+    std::lock_guard lock(modules_mutex);
+    auto found = modules.find(symbol);
+    return found == modules.end() ? nullptr : found->second;
+  }
+
+  std::shared_ptr<Module> module_for(const Source& source, BuildInfo* info) {
+    if (auto module = loaded(source.symbol)) return module;
+    const auto start = Clock::now();
+    CacheResult result = cache.get_or_build(source, *backend);
+    auto module = backend->load(result.binary);
+    if (info) {
+      info->from = std::max(info->from, kFromCache[static_cast<size_t>(result.from)]);
+      info->build_ms += us_since(start) / 1e3;
+    }
+    std::lock_guard lock(modules_mutex);
+    return modules.try_emplace(source.symbol, std::move(module)).first->second;
+  }
+
+  std::unique_ptr<Kernel> make(const Problem& p, const GemmView& v, const Choice& choice, BuildInfo* info) {
+    return backend->prepare(module_for(render(v, choice.config, arch), info), p, choice);
+  }
+
+  // Without a compiler only what the cache or a pack holds can run: the best of those, said aloud by `source`.
+  void keep_available(const GemmView& v, std::vector<Candidate>& candidates) {
+    if (!backend->compiler_identity().empty()) return;
+    const Source wanted = render(v, candidates.front().config, arch);
+    std::vector<Candidate> available;
+    for (const Candidate& c : candidates) {
+      const Source source = render(v, c.config, arch);
+      if (loaded(source.symbol) || cache.contains(source, *backend)) available.push_back(c);
+    }
+    if (!available.empty()) candidates = std::move(available);  // else get_or_build says what is missing
+  }
+
+  Choice choose(const Problem& p, const GemmView& v, BuildInfo* info) {
+    const auto start = Clock::now();
+    std::vector<Candidate> candidates = ranked_candidates(input(p, v));
+    if (info) info->select_us = us_since(start);
+    keep_available(v, candidates);
+    Choice choice{candidates[0].config, candidates[0].predicted_us, choice_source(options.policy)};
+    if (options.policy == Policy::model_topk) choice = fastest_of_top(p, v, candidates, info);
+    return choice;
+  }
+
+  Choice fastest_of_top(const Problem& p, const GemmView& v, std::span<const Candidate> ranked, BuildInfo* info) {
+    const size_t count = std::min<size_t>(ranked.size(), static_cast<size_t>(std::max(options.top_k, 1)));
+    std::vector<std::unique_ptr<Kernel>> kernels(count);
+    std::vector<BuildInfo> infos(count);
+    std::vector<std::exception_ptr> errors(count);
+    auto make_one = [&](size_t i) {
+      try {
+        kernels[i] = make(p, v, {ranked[i].config, ranked[i].predicted_us, ChoiceSource::measured}, &infos[i]);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    };
+    std::vector<std::thread> workers;
+    for (size_t i = 1; i < count; ++i) workers.emplace_back(make_one, i);
+    make_one(0);
+    for (std::thread& w : workers) w.join();
+    for (size_t i = 0; i < count; ++i) {
+      if (errors[i]) std::rethrow_exception(errors[i]);
+      if (info) {
+        info->from = std::max(info->from, infos[i].from);
+        info->build_ms = std::max(info->build_ms, infos[i].build_ms);
+      }
+    }
+    const std::vector<double> us = race(kernels, kRaceBudgetMs);
+    const size_t best = static_cast<size_t>(std::min_element(us.begin(), us.end()) - us.begin());
+    return kernels[best]->choice();
+  }
+};
+
+Dispatcher::Dispatcher(DispatcherOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Dispatcher::~Dispatcher() = default;
+
+const Kernel& Dispatcher::get(const Problem& problem, BuildInfo* info) {
+  if (info) *info = {};
+  if (const Kernel* hit = impl_->plans.find(problem)) return *hit;
+  return on_problem(problem, [&]() -> const Kernel& {
+    const Problem p = validated(problem);
+    if (const Kernel* hit = impl_->plans.find(p)) return *hit;
+    const GemmView view = lower(p);
+    const Choice choice = impl_->choose(p, view, info);
+    return impl_->plans.insert(impl_->make(p, view, choice, info));
+  });
+}
+
+Choice Dispatcher::select(const Problem& problem, double* select_us) {
+  return on_problem(problem, [&] {
+    const Problem p = validated(problem);
+    BuildInfo info;
+    Choice choice = impl_->choose(p, lower(p), &info);
+    if (select_us) *select_us = info.select_us;
+    return choice;
+  });
+}
+
+Explanation Dispatcher::explain(const Problem& problem, bool with_rejected) {
+  return on_problem(problem, [&] {
+    const Problem p = validated(problem);
+    const GemmView view = lower(p);
+    Explanation out;
+    if (with_rejected) {
+      for_each_candidate(view, impl_->arch, [&](const KernelConfig& c) {
+        const Rule* rule = rejected_by(view, c, impl_->arch);
+        if (rule) out.rejected.push_back({c, std::string(rule->name), std::string(rule->reason)});
+      });
+    }
+    const auto start = Clock::now();
+    out.candidates = ranked_candidates(impl_->input(p, view));
+    out.select_us = us_since(start);
+    out.choice = {out.candidates[0].config, out.candidates[0].predicted_us, choice_source(impl_->options.policy)};
+    return out;
+  });
+}
+
+std::string Dispatcher::emit(const Problem& problem, bool whole) {
+  return on_problem(problem, [&] {
+    const Problem p = validated(problem);
+    const GemmView view = lower(p);
+    const Source source = render(view, ranked_candidates(impl_->input(p, view))[0].config, impl_->arch);
+    return whole ? source.unit : source.text;
+  });
+}
+
+std::vector<std::string> Dispatcher::build(
+    std::span<const Problem> problems, int jobs,
+    const std::function<void(size_t, size_t, const std::string&)>& progress) {
+  std::vector<std::string> errors(problems.size());
+  std::atomic<size_t> next{0};
+  size_t done = 0;
+  std::mutex progress_mutex;
+  auto work = [&] {
+    for (size_t i; (i = next.fetch_add(1)) < problems.size();) {
+      try {
+        get(problems[i]);
+      } catch (const std::exception& e) {
+        errors[i] = e.what();
+      }
+      std::lock_guard lock(progress_mutex);
+      ++done;
+      if (progress) progress(done, problems.size(), to_string(problems[i]));
+    }
+  };
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const size_t count = std::clamp<size_t>(jobs > 0 ? static_cast<size_t>(jobs) : cores, 1,
+                                          std::max<size_t>(problems.size(), 1));
+  std::vector<std::thread> workers;
+  for (size_t i = 1; i < count; ++i) workers.emplace_back(work);
+  work();
+  for (std::thread& w : workers) w.join();
+  return errors;
+}
+
+const DispatcherOptions& Dispatcher::options() const { return impl_->options; }
+
+Json Dispatcher::describe() const {
+  return Json::object({{"device", impl_->options.device},
+                       {"arch", impl_->arch.name},
+                       {"threads", impl_->arch.compute_units},
+                       {"compiler", impl_->backend->compiler_identity()},
+                       {"cache_dir", impl_->cache.directory()}});
+}
+
+}  // namespace tessera

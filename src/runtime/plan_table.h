@@ -1,0 +1,47 @@
+// Problem -> loaded kernel: the in-process hit. Look-ups take no lock and allocate nothing; insertions take a mutex.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tessera/kernel.h"
+
+namespace tessera {
+
+class PlanTable {
+ public:
+  PlanTable();
+  ~PlanTable();
+
+  const Kernel* find(const Problem& problem) const;
+
+  // The kernel now in the table for its problem: `kernel`, or one that was there first.
+  const Kernel& insert(std::unique_ptr<Kernel> kernel);
+
+  size_t size() const;
+
+ private:
+  struct Node {
+    uint64_t hash;
+    std::unique_ptr<Kernel> kernel;
+  };
+  // Open addressing, a power of two of slots, at most half full. Published whole: readers see an old table or the new
+  // one, and old tables live as long as this object.
+  struct Slots {
+    explicit Slots(size_t count) : mask(count - 1), nodes(count) {}
+    size_t mask;
+    std::vector<std::atomic<Node*>> nodes;
+  };
+  static void place(Slots& slots, Node* node);
+
+  std::atomic<Slots*> current_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Slots>> tables_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::atomic<size_t> size_{0};
+};
+
+}  // namespace tessera

@@ -1,0 +1,84 @@
+#include "runtime/race.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <new>
+
+#include "core/gemm_view.h"
+#include "core/tile_math.h"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double us_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+struct Scratch {
+  explicit Scratch(int64_t bytes) : bytes_(static_cast<size_t>(round_up(std::max<int64_t>(bytes, 64), 64))) {
+    data_ = ::operator new(bytes_, std::align_val_t{64});
+    // Bytes that are small normal numbers in every element type: 0x21 repeated is 5e-19 in f32, 33 in i8.
+    std::memset(data_, 0x21, bytes_);
+  }
+  ~Scratch() { ::operator delete(data_, std::align_val_t{64}); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  size_t bytes_;
+  void* data_;
+};
+
+int64_t extent_bytes(const Operand& o, int64_t groups) {
+  const int64_t one = (o.rows - 1) * o.row_stride + (o.cols - 1) * o.col_stride + 1;
+  return ((groups - 1) * o.group_stride + std::max<int64_t>(one, 1)) * bytes_of(o.type);
+}
+
+}  // namespace
+
+std::vector<double> race(std::span<const std::unique_ptr<Kernel>> kernels, double budget_ms) {
+  if (kernels.empty()) return {};
+  const GemmView v = lower(kernels[0]->problem());
+  Scratch a(extent_bytes(v.a, v.groups)), b(extent_bytes(v.b, v.groups)), c(extent_bytes(v.c, v.groups));
+  Scratch d(v.groups * v.m * v.n * bytes_of(v.d));
+  std::vector<std::unique_ptr<Scratch>> packed;
+  std::vector<Buffers> buffers(kernels.size());
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    buffers[i] = {.a = a.data(), .b = b.data(), .c = c.data()};
+    buffers[i].d.fill(d.data());
+    if (v.b_prepacked) {
+      packed.push_back(std::make_unique<Scratch>(static_cast<int64_t>(kernels[i]->packed_b_bytes())));
+      kernels[i]->pack_b(b.data(), packed.back()->data());
+      buffers[i].b = packed.back()->data();
+    }
+  }
+  std::vector<std::vector<double>> samples(kernels.size());
+  std::vector<int> repeats(kernels.size(), 1);
+  for (size_t i = 0; i < kernels.size(); ++i) {  // warm up, and repeat short kernels until a sample is ~50 us
+    kernels[i]->run(buffers[i]);
+    const auto start = Clock::now();
+    kernels[i]->run_unchecked(buffers[i]);
+    repeats[i] = static_cast<int>(std::clamp(50.0 / std::max(us_since(start), 0.05), 1.0, 1000.0));
+  }
+  const auto begin = Clock::now();
+  const double budget_us = budget_ms * 1e3 * static_cast<double>(kernels.size());
+  for (int round = 0; round < 3 || (us_since(begin) < budget_us && round < 50); ++round) {
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      const auto start = Clock::now();
+      for (int r = 0; r < repeats[i]; ++r) kernels[i]->run_unchecked(buffers[i]);
+      samples[i].push_back(us_since(start) / repeats[i]);
+    }
+  }
+  std::vector<double> medians;
+  for (auto& s : samples) {
+    std::nth_element(s.begin(), s.begin() + static_cast<ptrdiff_t>(s.size() / 2), s.end());
+    medians.push_back(s[s.size() / 2]);
+  }
+  return medians;
+}
+
+}  // namespace tessera

@@ -1,0 +1,226 @@
+#include "tessera/registry.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/text.h"
+#include "core/family.h"
+#include "runtime/config_pattern.h"
+#include "tessera/error.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kVersion = 1;
+
+std::string dtype_text(const Problem& p) {
+  std::string text(to_string(p.a));
+  if (p.b != p.a) text += "x" + std::string(to_string(p.b));
+  return text;
+}
+
+bool applies(const KernelDecl& d, const Problem& p, std::string_view arch) {
+  return glob_match(d.dtype, dtype_text(p)) && glob_match(d.layout, to_string(p.layout)) && glob_match(d.arch, arch);
+}
+
+bool same_identity(KernelDecl x, const KernelDecl& y) {
+  x.priority = y.priority;
+  return x == y;
+}
+
+// One line of a kernel-set file; the words that are not the declaration's own belong to the config.
+KernelDecl parse_line(std::string_view line) {
+  auto words = split_words(line);
+  KernelDecl decl;
+  if (words[0] != "exact" && words[0] != "any") {
+    throw Error(ErrorCode::bad_input, "a line begins with 'exact' or 'any', not '" + std::string(words[0]) + "'");
+  }
+  decl.exact = words[0] == "exact";
+  for (size_t i = 1; i < words.size(); ++i) {
+    size_t equals = words[i].find('=');
+    std::string_view key = words[i].substr(0, equals);
+    std::string value(equals == words[i].npos ? "" : words[i].substr(equals + 1));
+    if (key == "dtype") {
+      decl.dtype = value;
+    } else if (key == "layout") {
+      decl.layout = value;
+    } else if (key == "arch") {
+      decl.arch = value;
+    } else if (key == "priority") {
+      auto v = parse_int(value);
+      if (!v || *v < -1000000 || *v > 1000000) throw Error(ErrorCode::bad_input, "bad priority '" + value + "'");
+      decl.priority = static_cast<int>(*v);
+    } else {
+      decl.config += (decl.config.empty() ? "" : " ") + std::string(words[i]);
+    }
+  }
+  return decl;
+}
+
+}  // namespace
+
+struct Registry::Entry {
+  KernelDecl decl;
+  ConfigPattern pattern;               // of a pattern
+  std::optional<KernelConfig> config;  // of an exact declaration
+
+  explicit Entry(KernelDecl d) : decl(std::move(d)) {
+    std::string why;
+    if (decl.exact) {
+      config = KernelConfig::parse(decl.config, &why);
+      if (config) decl.config = to_string(*config);
+    } else if (auto parsed = ConfigPattern::parse(decl.config, &why)) {
+      pattern = *parsed;
+    }
+    if (!why.empty()) throw Error(ErrorCode::bad_input, "declaration '" + decl.config + "': " + why);
+  }
+
+  bool allows(const KernelConfig& c) const { return decl.exact ? *config == c : pattern.matches(c); }
+};
+
+Registry::Registry(std::string name) : name_(std::move(name)) {}
+Registry::~Registry() = default;
+
+Registry::Registry(const Registry& other) : name_(other.name_) {
+  std::shared_lock lock(other.mutex_);
+  entries_ = other.entries_;
+}
+
+std::shared_ptr<Registry> Registry::parse(std::string_view text, std::string_view name) {
+  auto out = std::make_shared<Registry>(std::string(name));
+  int number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    line = trim(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    try {
+      out->add(parse_line(line));
+    } catch (const Error& e) {
+      throw e.on(std::string(name) + " line " + std::to_string(number));
+    }
+  }
+  return out;
+}
+
+bool Registry::add_locked(Entry entry) {
+  for (Entry& old : entries_) {
+    if (!same_identity(old.decl, entry.decl)) continue;
+    if (entry.decl.priority <= old.decl.priority) return false;
+    old.decl.priority = entry.decl.priority;
+    return true;
+  }
+  entries_.push_back(std::move(entry));
+  return true;
+}
+
+bool Registry::add(const KernelDecl& decl) {
+  Entry entry(decl);
+  std::unique_lock lock(mutex_);
+  return add_locked(std::move(entry));
+}
+
+size_t Registry::size() const {
+  std::shared_lock lock(mutex_);
+  return entries_.size();
+}
+
+std::vector<KernelDecl> Registry::all() const {
+  std::shared_lock lock(mutex_);
+  std::vector<KernelDecl> out;
+  for (const Entry& e : entries_) out.push_back(e.decl);
+  return out;
+}
+
+void Registry::clear() {
+  std::unique_lock lock(mutex_);
+  entries_.clear();
+}
+
+size_t Registry::merge(const Registry& other) {
+  const Registry copy(other);  // so that two registries may merge each other at once
+  std::unique_lock lock(mutex_);
+  return static_cast<size_t>(
+      std::count_if(copy.entries_.begin(), copy.entries_.end(), [&](const Entry& e) { return add_locked(e); }));
+}
+
+size_t Registry::filter(const std::function<bool(const KernelDecl&)>& keep) {
+  std::unique_lock lock(mutex_);
+  return std::erase_if(entries_, [&](const Entry& e) { return !keep(e.decl); });
+}
+
+size_t Registry::filter_by_arch(std::string_view arch) {
+  return filter([&](const KernelDecl& d) { return glob_match(d.arch, arch); });
+}
+
+bool Registry::find(const Problem& problem, std::string_view arch, const KernelConfig& config, int* priority) const {
+  std::shared_lock lock(mutex_);
+  bool found = false;
+  for (const Entry& e : entries_) {
+    if (!applies(e.decl, problem, arch) || !e.allows(config)) continue;
+    *priority = found ? std::max(*priority, e.decl.priority) : e.decl.priority;
+    found = true;
+  }
+  return found;
+}
+
+std::vector<KernelConfig> Registry::exact_configs(const Problem& problem, std::string_view arch) const {
+  std::shared_lock lock(mutex_);
+  std::vector<KernelConfig> out;
+  for (const Entry& e : entries_) {
+    if (e.decl.exact && applies(e.decl, problem, arch)) out.push_back(*e.config);
+  }
+  return out;
+}
+
+Json Registry::to_json() const {
+  const auto decls = all();
+  Json kernels = Json::array(), by_family = Json::object(), by_dtype = Json::object(), by_arch = Json::object();
+  auto count = [](Json& table, const std::string& key) {
+    const Json* old = table.find(key);
+    table.set(key, (old ? old->as_int() : 0) + 1);
+  };
+  for (const KernelDecl& d : decls) {
+    kernels.push(Json::object({{"config", d.config},
+                               {"exact", d.exact},
+                               {"dtype", d.dtype},
+                               {"layout", d.layout},
+                               {"arch", d.arch},
+                               {"priority", d.priority}}));
+    count(by_family, std::string(split_words(d.config)[0]));
+    count(by_dtype, d.dtype);
+    count(by_arch, d.arch);
+  }
+  return Json::object({{"version", kVersion},
+                       {"name", name_},
+                       {"statistics", Json::object({{"total", static_cast<int64_t>(decls.size())},
+                                                    {"family", by_family},
+                                                    {"dtype", by_dtype},
+                                                    {"arch", by_arch}})},
+                       {"kernels", kernels}});
+}
+
+std::shared_ptr<Registry> Registry::from_json(const Json& json) {
+  auto refuse_unknown = [](const Json& object, std::initializer_list<std::string_view> known) {
+    for (const auto& [key, value] : object.members()) {
+      if (std::find(known.begin(), known.end(), key) == known.end()) {
+        throw Error(ErrorCode::bad_input, "unknown key '" + key + "' in a registry");
+      }
+    }
+  };
+  refuse_unknown(json, {"version", "name", "statistics", "kernels"});
+  if (json.at("version").as_int() != kVersion) {
+    throw Error(ErrorCode::unsupported, "registry format version " + json.at("version").dump(),
+                "export it again with this version");
+  }
+  auto out = std::make_shared<Registry>(json.at("name").as_string());
+  for (const Json& item : json.at("kernels").items()) {
+    refuse_unknown(item, {"config", "exact", "dtype", "layout", "arch", "priority"});
+    const int64_t priority = item.at("priority").as_int();
+    if (priority < -1000000 || priority > 1000000) throw Error(ErrorCode::bad_input, "bad priority in a registry");
+    out->add({item.at("config").as_string(), item.at("exact").as_bool(), item.at("dtype").as_string(),
+              item.at("layout").as_string(), item.at("arch").as_string(), static_cast<int>(priority)});
+  }
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,160 @@
+#include "runtime/selection.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+
+#include "base/text.h"
+#include "model/model.h"
+#include "space/rules.h"
+#include "space/space.h"
+#include "tessera/error.h"
+#include "tessera/registry.h"
+
+namespace tessera {
+namespace {
+
+using Order = std::vector<size_t>;
+
+Order by_prediction(const SelectionInput&, std::span<const Candidate> candidates) {
+  Order order(candidates.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t x, size_t y) { return candidates[x].predicted_us < candidates[y].predicted_us; });
+  return order;
+}
+
+Order as_enumerated(const SelectionInput&, std::span<const Candidate> candidates) {
+  Order order(candidates.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  return order;
+}
+
+Order by_callback(const SelectionInput& in, std::span<const Candidate> candidates) {
+  if (!in.options.rank) throw Error(ErrorCode::bad_input, "policy 'callback' without a rank function");
+  Order order = in.options.rank(in.problem, candidates);
+  if (order.empty()) {
+    throw Error(ErrorCode::unsupported, "the rank callback chose none of " + std::to_string(candidates.size()) +
+                                            " candidates");
+  }
+  for (size_t i : order) {
+    if (i >= candidates.size()) throw Error(ErrorCode::bad_input, "the rank callback returned an index out of range");
+  }
+  return order;
+}
+
+struct PolicyRow {
+  std::string_view name;
+  Order (*rank)(const SelectionInput&, std::span<const Candidate>);
+  ChoiceSource source;
+};
+
+// In the order of Policy.
+constexpr std::array<PolicyRow, 6> kPolicies = {{
+    {"model", by_prediction, ChoiceSource::model},
+    {"model_topk", by_prediction, ChoiceSource::measured},
+    {"tuned", by_prediction, ChoiceSource::tuned},
+    {"explicit", as_enumerated, ChoiceSource::explicit_config},
+    {"first_legal", as_enumerated, ChoiceSource::first_legal},
+    {"callback", by_callback, ChoiceSource::callback},
+}};
+
+constexpr std::array<std::string_view, 6> kSources = {"tuned",       "model",    "explicit",
+                                                      "first_legal", "callback", "measured"};
+
+std::vector<KernelConfig> explicit_config(const SelectionInput& in) {
+  std::string why;
+  auto config = KernelConfig::parse(in.options.config, &why);
+  if (!config) throw Error(ErrorCode::bad_input, "config '" + in.options.config + "': " + why);
+  if (const Rule* rule = rejected_by(in.view, *config, in.arch)) {
+    throw Error(ErrorCode::unsupported,
+                "config '" + to_string(*config) + "' rejected by " + std::string(rule->name) + ": " +
+                    std::string(rule->reason),
+                "explain --suggest CONFIG gives the nearest legal one");
+  }
+  return {*config};
+}
+
+// Legal configs with the priority their registry gives them (0 without one).
+std::vector<KernelConfig> allowed_configs(const SelectionInput& in, std::vector<int>* priorities) {
+  if (in.options.policy == Policy::explicit_config) {
+    priorities->assign(1, 0);
+    return explicit_config(in);
+  }
+  std::vector<KernelConfig> legal = legal_configs(in.view, in.arch);
+  const Registry* registry = in.options.registry.get();
+  if (!registry) {
+    priorities->assign(legal.size(), 0);
+    return legal;
+  }
+  for (const KernelConfig& c : registry->exact_configs(in.problem, in.arch.name)) {
+    if (!rejected_by(in.view, c, in.arch) && std::find(legal.begin(), legal.end(), c) == legal.end()) legal.push_back(c);
+  }
+  std::vector<KernelConfig> out;
+  for (const KernelConfig& c : legal) {
+    int priority;
+    if (!registry->find(in.problem, in.arch.name, c, &priority)) continue;
+    out.push_back(c);
+    priorities->push_back(priority);
+  }
+  if (out.empty() && !legal.empty()) {
+    throw Error(ErrorCode::unsupported,
+                "registry '" + registry->name() + "' declares none of the " + std::to_string(legal.size()) +
+                    " legal configurations",
+                "declare more kernels, or use no registry");
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view to_string(ChoiceSource s) { return kSources[static_cast<size_t>(s)]; }
+std::string_view to_string(Policy p) { return kPolicies[static_cast<size_t>(p)].name; }
+ChoiceSource choice_source(Policy policy) { return kPolicies[static_cast<size_t>(policy)].source; }
+
+Policy parse_policy(std::string_view text) {
+  std::string names;
+  for (size_t i = 0; i < kPolicies.size(); ++i) {
+    if (kPolicies[i].name == text) return static_cast<Policy>(i);
+    names += (i ? " " : "") + std::string(kPolicies[i].name);
+  }
+  throw Error(ErrorCode::bad_input, "unknown policy '" + std::string(text) + "'", "one of " + names);
+}
+
+std::string why_nothing_is_legal(const GemmView& view, const ArchSpec& arch) {
+  std::map<std::string_view, int> refused;
+  int total = 0;
+  for_each_candidate(view, arch, [&](const KernelConfig& c) {
+    ++total;
+    if (const Rule* rule = rejected_by(view, c, arch)) ++refused[rule->name];
+  });
+  if (arch.instructions_for(view.a.type, view.b.type).empty()) {
+    return arch.name + " has no instruction for " + std::string(to_string(view.a.type)) + " x " +
+           std::string(to_string(view.b.type));
+  }
+  std::string text = "no legal configuration on " + arch.name + ": of " + std::to_string(total) + " candidates";
+  for (const auto& [rule, count] : refused) text += ", " + std::to_string(count) + " refused by " + std::string(rule);
+  return text;
+}
+
+std::vector<Candidate> ranked_candidates(const SelectionInput& in) {
+  std::vector<int> priorities;
+  const std::vector<KernelConfig> configs = allowed_configs(in, &priorities);
+  if (configs.empty()) {
+    throw Error(ErrorCode::unsupported, why_nothing_is_legal(in.view, in.arch), "explain --rejected lists each one");
+  }
+  std::vector<double> us(configs.size());
+  analytic_model().predict(in.view, in.arch, configs, us);
+  std::vector<Candidate> candidates(configs.size());
+  for (size_t i = 0; i < configs.size(); ++i) candidates[i] = {configs[i], us[i]};
+
+  Order order = kPolicies[static_cast<size_t>(in.options.policy)].rank(in, candidates);
+  std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return priorities[x] > priorities[y]; });
+  std::vector<Candidate> out;
+  out.reserve(order.size());
+  for (size_t i : order) out.push_back(candidates[i]);
+  return out;
+}
+
+}  // namespace tessera

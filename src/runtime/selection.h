@@ -1,0 +1,31 @@
+// Selection: the candidates of a problem, in the order of a policy.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/arch_spec.h"
+#include "core/gemm_view.h"
+#include "tessera/dispatcher.h"
+
+namespace tessera {
+
+struct SelectionInput {
+  const Problem& problem;
+  const GemmView& view;
+  const ArchSpec& arch;
+  const DispatcherOptions& options;
+};
+
+// Legal candidates (of the registry, when there is one) with predicted times, best first by the policy. The order of
+// equals is the enumeration order. Error(unsupported) when nothing is legal, saying which rules refused how many.
+// model_topk ranks as model does: timing is the dispatcher's.
+std::vector<Candidate> ranked_candidates(const SelectionInput& in);
+
+// "nothing legal ...": for the error text and for explain.
+std::string why_nothing_is_legal(const GemmView& view, const ArchSpec& arch);
+
+ChoiceSource choice_source(Policy policy);
+
+}  // namespace tessera
