@@ -11,7 +11,8 @@ std::optional<ConfigPattern> ConfigPattern::parse(std::string_view text, std::st
     return std::nullopt;
   }
   ConfigPattern pattern;
-  // Parses as a config once its stars are replaced by a value every knob accepts; then keeps only what was not a star.
+  // Parses as a config once its stars are replaced by a value every knob accepts; then keeps only what was
+  // not a star.
   std::string concrete;
   std::vector<bool> free(config_fields().size(), true);
   for (size_t w = 0; w < words.size(); ++w) {

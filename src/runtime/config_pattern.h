@@ -12,7 +12,8 @@ namespace tessera {
 
 class ConfigPattern {
  public:
-  // "cpu_packed tile=*x64", "* inst=16x16x32": knobs left out or '*' are free. nullopt with the reason in *why.
+  // "cpu_packed tile=*x64", "* inst=16x16x32": knobs left out or '*' are free. nullopt with the reason in
+  // *why.
   static std::optional<ConfigPattern> parse(std::string_view text, std::string* why);
 
   bool matches(const KernelConfig& c) const;

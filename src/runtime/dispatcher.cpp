@@ -30,7 +30,8 @@ double us_since(Clock::time_point start) {
 
 constexpr std::array<std::string_view, 4> kFromNames = {"memory", "disk", "pack", "compiled"};
 
-constexpr BuildInfo::From kFromCache[] = {BuildInfo::From::disk, BuildInfo::From::pack, BuildInfo::From::compiled};
+constexpr BuildInfo::From kFromCache[] = {BuildInfo::From::disk, BuildInfo::From::pack,
+                                          BuildInfo::From::compiled};
 
 constexpr double kRaceBudgetMs = 3;
 
@@ -44,9 +45,7 @@ template <class F>
 decltype(auto) on_problem(const Problem& p, F&& body) {
   try {
     return body();
-  } catch (const Error& e) {
-    throw e.on(to_string(p));
-  }
+  } catch (const Error& e) { throw e.on(to_string(p)); }
 }
 
 }  // namespace
@@ -66,7 +65,8 @@ struct Dispatcher::Impl {
   KernelCache cache;
   PlanTable plans;
   std::mutex modules_mutex;
-  std::unordered_map<std::string, std::shared_ptr<Module>> modules;  // by symbol, which names the unit's content
+  std::unordered_map<std::string, std::shared_ptr<Module>>
+      modules;  // by symbol, which names the unit's content
 
   SelectionInput input(const Problem& p, const GemmView& v) const { return {p, v, arch, options}; }
 
@@ -93,7 +93,8 @@ struct Dispatcher::Impl {
     return backend->prepare(module_for(render(v, choice.config, arch), info), p, choice);
   }
 
-  // Without a compiler only what the cache or a pack holds can run: the best of those, said aloud by `source`.
+  // Without a compiler only what the cache or a pack holds can run: the best of those, said aloud by
+  // `source`.
   void keep_available(const GemmView& v, std::vector<Candidate>& candidates) {
     if (!backend->compiler_identity().empty()) return;
     const Source wanted = render(v, candidates.front().config, arch);
@@ -115,17 +116,17 @@ struct Dispatcher::Impl {
     return choice;
   }
 
-  Choice fastest_of_top(const Problem& p, const GemmView& v, std::span<const Candidate> ranked, BuildInfo* info) {
+  Choice fastest_of_top(const Problem& p, const GemmView& v, std::span<const Candidate> ranked,
+                        BuildInfo* info) {
     const size_t count = std::min<size_t>(ranked.size(), static_cast<size_t>(std::max(options.top_k, 1)));
     std::vector<std::unique_ptr<Kernel>> kernels(count);
     std::vector<BuildInfo> infos(count);
     std::vector<std::exception_ptr> errors(count);
     auto make_one = [&](size_t i) {
       try {
-        kernels[i] = make(p, v, {ranked[i].config, ranked[i].predicted_us, ChoiceSource::measured}, &infos[i]);
-      } catch (...) {
-        errors[i] = std::current_exception();
-      }
+        kernels[i] =
+            make(p, v, {ranked[i].config, ranked[i].predicted_us, ChoiceSource::measured}, &infos[i]);
+      } catch (...) { errors[i] = std::current_exception(); }
     };
     std::vector<std::thread> workers;
     for (size_t i = 1; i < count; ++i) workers.emplace_back(make_one, i);
@@ -183,7 +184,8 @@ Explanation Dispatcher::explain(const Problem& problem, bool with_rejected) {
     const auto start = Clock::now();
     out.candidates = ranked_candidates(impl_->input(p, view));
     out.select_us = us_since(start);
-    out.choice = {out.candidates[0].config, out.candidates[0].predicted_us, choice_source(impl_->options.policy)};
+    out.choice = {out.candidates[0].config, out.candidates[0].predicted_us,
+                  choice_source(impl_->options.policy)};
     return out;
   });
 }
@@ -208,9 +210,7 @@ std::vector<std::string> Dispatcher::build(
     for (size_t i; (i = next.fetch_add(1)) < problems.size();) {
       try {
         get(problems[i]);
-      } catch (const std::exception& e) {
-        errors[i] = e.what();
-      }
+      } catch (const std::exception& e) { errors[i] = e.what(); }
       std::lock_guard lock(progress_mutex);
       ++done;
       if (progress) progress(done, problems.size(), to_string(problems[i]));

@@ -22,27 +22,27 @@ struct CacheResult {
 class KernelCache {
  public:
   struct Options {
-    std::string directory;                     // "": TESSERA_CACHE_DIR, else $XDG_CACHE_HOME/tessera, else ~/.cache/tessera
-    int64_t max_bytes = int64_t{1} << 30;      // least recently used entries go first
-    std::vector<std::string> packs;            // looked in before compiling, in order; the standard pack is always last
+    std::string directory;  // "": TESSERA_CACHE_DIR, else $XDG_CACHE_HOME/tessera, else ~/.cache/tessera
+    int64_t max_bytes = int64_t{1} << 30;  // least recently used entries go first
+    std::vector<std::string> packs;  // looked in before compiling, in order; the standard pack is always last
     bool read_only = false;
   };
   explicit KernelCache(Options options);
   ~KernelCache();
 
-  // Single flight per key across threads and processes. A bad entry is a miss: deleted, warned about once. Failures to
-  // write are warned about once and cost only the caching. Error(compile_failed) is remembered per unit and compiler, and
-  // thrown again without compiling until the entry is cleared.
+  // Single flight per key across threads and processes. A bad entry is a miss: deleted, warned about once.
+  // Failures to write are warned about once and cost only the caching. Error(compile_failed) is remembered
+  // per unit and compiler, and thrown again without compiling until the entry is cleared.
   CacheResult get_or_build(const Source& source, const Backend& backend);
 
   // Whether get_or_build would need the compiler.
   bool contains(const Source& source, const Backend& backend) const;
 
   const std::string& directory() const;
-  Json stats() const;                     // entries, bytes, failures, directory, limit
-  Json verify(bool repair);               // every entry against its recorded length and checksum
-  Json collect(int64_t max_bytes);        // gc
-  int64_t clear();                        // entries removed
+  Json stats() const;               // entries, bytes, failures, directory, limit
+  Json verify(bool repair);         // every entry against its recorded length and checksum
+  Json collect(int64_t max_bytes);  // gc
+  int64_t clear();                  // entries removed
 
  private:
   struct Impl;

@@ -1,4 +1,5 @@
-// Problem -> loaded kernel: the in-process hit. Look-ups take no lock and allocate nothing; insertions take a mutex.
+// Problem -> loaded kernel: the in-process hit. Look-ups take no lock and allocate nothing; insertions take a
+// mutex.
 #pragma once
 
 #include <atomic>
@@ -28,8 +29,8 @@ class PlanTable {
     uint64_t hash;
     std::unique_ptr<Kernel> kernel;
   };
-  // Open addressing, a power of two of slots, at most half full. Published whole: readers see an old table or the new
-  // one, and old tables live as long as this object.
+  // Open addressing, a power of two of slots, at most half full. Published whole: readers see an old table or
+  // the new one, and old tables live as long as this object.
   struct Slots {
     explicit Slots(size_t count) : mask(count - 1), nodes(count) {}
     size_t mask;

@@ -19,11 +19,11 @@ double us_since(Clock::time_point start) {
 
 struct Scratch {
   explicit Scratch(int64_t bytes) : bytes_(static_cast<size_t>(round_up(std::max<int64_t>(bytes, 64), 64))) {
-    data_ = ::operator new(bytes_, std::align_val_t{64});
+    data_ = ::operator new (bytes_, std::align_val_t{64});
     // Bytes that are small normal numbers in every element type: 0x21 repeated is 5e-19 in f32, 33 in i8.
     std::memset(data_, 0x21, bytes_);
   }
-  ~Scratch() { ::operator delete(data_, std::align_val_t{64}); }
+  ~Scratch() { ::operator delete (data_, std::align_val_t{64}); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   void* data() const { return data_; }

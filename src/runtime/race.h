@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-// Median microseconds of each kernel on scratch operands, rounds interleaved so that drift hits all alike. Spends about
-// budget_ms per kernel, at least three rounds.
+// Median microseconds of each kernel on scratch operands, rounds interleaved so that drift hits all alike.
+// Spends about budget_ms per kernel, at least three rounds.
 std::vector<double> race(std::span<const std::unique_ptr<Kernel>> kernels, double budget_ms);
 
 }  // namespace tessera

@@ -20,7 +20,8 @@ std::string dtype_text(const Problem& p) {
 }
 
 bool applies(const KernelDecl& d, const Problem& p, std::string_view arch) {
-  return glob_match(d.dtype, dtype_text(p)) && glob_match(d.layout, to_string(p.layout)) && glob_match(d.arch, arch);
+  return glob_match(d.dtype, dtype_text(p)) && glob_match(d.layout, to_string(p.layout)) &&
+         glob_match(d.arch, arch);
 }
 
 bool same_identity(KernelDecl x, const KernelDecl& y) {
@@ -33,7 +34,8 @@ KernelDecl parse_line(std::string_view line) {
   auto words = split_words(line);
   KernelDecl decl;
   if (words[0] != "exact" && words[0] != "any") {
-    throw Error(ErrorCode::bad_input, "a line begins with 'exact' or 'any', not '" + std::string(words[0]) + "'");
+    throw Error(ErrorCode::bad_input,
+                "a line begins with 'exact' or 'any', not '" + std::string(words[0]) + "'");
   }
   decl.exact = words[0] == "exact";
   for (size_t i = 1; i < words.size(); ++i) {
@@ -48,7 +50,8 @@ KernelDecl parse_line(std::string_view line) {
       decl.arch = value;
     } else if (key == "priority") {
       auto v = parse_int(value);
-      if (!v || *v < -1000000 || *v > 1000000) throw Error(ErrorCode::bad_input, "bad priority '" + value + "'");
+      if (!v || *v < -1000000 || *v > 1000000)
+        throw Error(ErrorCode::bad_input, "bad priority '" + value + "'");
       decl.priority = static_cast<int>(*v);
     } else {
       decl.config += (decl.config.empty() ? "" : " ") + std::string(words[i]);
@@ -95,9 +98,7 @@ std::shared_ptr<Registry> Registry::parse(std::string_view text, std::string_vie
     if (line.empty()) continue;
     try {
       out->add(parse_line(line));
-    } catch (const Error& e) {
-      throw e.on(std::string(name) + " line " + std::to_string(number));
-    }
+    } catch (const Error& e) { throw e.on(std::string(name) + " line " + std::to_string(number)); }
   }
   return out;
 }
@@ -139,8 +140,8 @@ void Registry::clear() {
 size_t Registry::merge(const Registry& other) {
   const Registry copy(other);  // so that two registries may merge each other at once
   std::unique_lock lock(mutex_);
-  return static_cast<size_t>(
-      std::count_if(copy.entries_.begin(), copy.entries_.end(), [&](const Entry& e) { return add_locked(e); }));
+  return static_cast<size_t>(std::count_if(copy.entries_.begin(), copy.entries_.end(),
+                                           [&](const Entry& e) { return add_locked(e); }));
 }
 
 size_t Registry::filter(const std::function<bool(const KernelDecl&)>& keep) {
@@ -152,7 +153,8 @@ size_t Registry::filter_by_arch(std::string_view arch) {
   return filter([&](const KernelDecl& d) { return glob_match(d.arch, arch); });
 }
 
-bool Registry::find(const Problem& problem, std::string_view arch, const KernelConfig& config, int* priority) const {
+bool Registry::find(const Problem& problem, std::string_view arch, const KernelConfig& config,
+                    int* priority) const {
   std::shared_lock lock(mutex_);
   bool found = false;
   for (const Entry& e : entries_) {
@@ -174,7 +176,8 @@ std::vector<KernelConfig> Registry::exact_configs(const Problem& problem, std::s
 
 Json Registry::to_json() const {
   const auto decls = all();
-  Json kernels = Json::array(), by_family = Json::object(), by_dtype = Json::object(), by_arch = Json::object();
+  Json kernels = Json::array(), by_family = Json::object(), by_dtype = Json::object(),
+       by_arch = Json::object();
   auto count = [](Json& table, const std::string& key) {
     const Json* old = table.find(key);
     table.set(key, (old ? old->as_int() : 0) + 1);
@@ -216,7 +219,8 @@ std::shared_ptr<Registry> Registry::from_json(const Json& json) {
   for (const Json& item : json.at("kernels").items()) {
     refuse_unknown(item, {"config", "exact", "dtype", "layout", "arch", "priority"});
     const int64_t priority = item.at("priority").as_int();
-    if (priority < -1000000 || priority > 1000000) throw Error(ErrorCode::bad_input, "bad priority in a registry");
+    if (priority < -1000000 || priority > 1000000)
+      throw Error(ErrorCode::bad_input, "bad priority in a registry");
     out->add({item.at("config").as_string(), item.at("exact").as_bool(), item.at("dtype").as_string(),
               item.at("layout").as_string(), item.at("arch").as_string(), static_cast<int>(priority)});
   }

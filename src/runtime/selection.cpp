@@ -20,8 +20,9 @@ using Order = std::vector<size_t>;
 Order by_prediction(const SelectionInput&, std::span<const Candidate> candidates) {
   Order order(candidates.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t x, size_t y) { return candidates[x].predicted_us < candidates[y].predicted_us; });
+  std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) {
+    return candidates[x].predicted_us < candidates[y].predicted_us;
+  });
   return order;
 }
 
@@ -35,11 +36,12 @@ Order by_callback(const SelectionInput& in, std::span<const Candidate> candidate
   if (!in.options.rank) throw Error(ErrorCode::bad_input, "policy 'callback' without a rank function");
   Order order = in.options.rank(in.problem, candidates);
   if (order.empty()) {
-    throw Error(ErrorCode::unsupported, "the rank callback chose none of " + std::to_string(candidates.size()) +
-                                            " candidates");
+    throw Error(ErrorCode::unsupported,
+                "the rank callback chose none of " + std::to_string(candidates.size()) + " candidates");
   }
   for (size_t i : order) {
-    if (i >= candidates.size()) throw Error(ErrorCode::bad_input, "the rank callback returned an index out of range");
+    if (i >= candidates.size())
+      throw Error(ErrorCode::bad_input, "the rank callback returned an index out of range");
   }
   return order;
 }
@@ -89,7 +91,8 @@ std::vector<KernelConfig> allowed_configs(const SelectionInput& in, std::vector<
     return legal;
   }
   for (const KernelConfig& c : registry->exact_configs(in.problem, in.arch.name)) {
-    if (!rejected_by(in.view, c, in.arch) && std::find(legal.begin(), legal.end(), c) == legal.end()) legal.push_back(c);
+    if (!rejected_by(in.view, c, in.arch) && std::find(legal.begin(), legal.end(), c) == legal.end())
+      legal.push_back(c);
   }
   std::vector<KernelConfig> out;
   for (const KernelConfig& c : legal) {
@@ -133,8 +136,10 @@ std::string why_nothing_is_legal(const GemmView& view, const ArchSpec& arch) {
     return arch.name + " has no instruction for " + std::string(to_string(view.a.type)) + " x " +
            std::string(to_string(view.b.type));
   }
-  std::string text = "no legal configuration on " + arch.name + ": of " + std::to_string(total) + " candidates";
-  for (const auto& [rule, count] : refused) text += ", " + std::to_string(count) + " refused by " + std::string(rule);
+  std::string text =
+      "no legal configuration on " + arch.name + ": of " + std::to_string(total) + " candidates";
+  for (const auto& [rule, count] : refused)
+    text += ", " + std::to_string(count) + " refused by " + std::string(rule);
   return text;
 }
 
@@ -142,7 +147,8 @@ std::vector<Candidate> ranked_candidates(const SelectionInput& in) {
   std::vector<int> priorities;
   const std::vector<KernelConfig> configs = allowed_configs(in, &priorities);
   if (configs.empty()) {
-    throw Error(ErrorCode::unsupported, why_nothing_is_legal(in.view, in.arch), "explain --rejected lists each one");
+    throw Error(ErrorCode::unsupported, why_nothing_is_legal(in.view, in.arch),
+                "explain --rejected lists each one");
   }
   std::vector<double> us(configs.size());
   analytic_model().predict(in.view, in.arch, configs, us);
@@ -150,7 +156,8 @@ std::vector<Candidate> ranked_candidates(const SelectionInput& in) {
   for (size_t i = 0; i < configs.size(); ++i) candidates[i] = {configs[i], us[i]};
 
   Order order = kPolicies[static_cast<size_t>(in.options.policy)].rank(in, candidates);
-  std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return priorities[x] > priorities[y]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t x, size_t y) { return priorities[x] > priorities[y]; });
   std::vector<Candidate> out;
   out.reserve(order.size());
   for (size_t i : order) out.push_back(candidates[i]);

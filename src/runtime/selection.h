@@ -18,9 +18,9 @@ struct SelectionInput {
   const DispatcherOptions& options;
 };
 
-// Legal candidates (of the registry, when there is one) with predicted times, best first by the policy. The order of
-// equals is the enumeration order. Error(unsupported) when nothing is legal, saying which rules refused how many.
-// model_topk ranks as model does: timing is the dispatcher's.
+// Legal candidates (of the registry, when there is one) with predicted times, best first by the policy. The
+// order of equals is the enumeration order. Error(unsupported) when nothing is legal, saying which rules
+// refused how many. model_topk ranks as model does: timing is the dispatcher's.
 std::vector<Candidate> ranked_candidates(const SelectionInput& in);
 
 // "nothing legal ...": for the error text and for explain.

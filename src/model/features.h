@@ -1,0 +1,33 @@
+// The feature table: named numbers of (view, config, arch), written once, used for training and serving
+// alike.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "model/work.h"
+
+namespace tessera {
+
+enum class FeatureTag : int { problem, kernel, interaction };
+
+struct FeatureInput {
+  const GemmView& v;
+  const KernelConfig& c;
+  const ArchSpec& a;
+  const Work& w;
+};
+
+struct Feature {
+  std::string_view name;
+  FeatureTag tag;
+  double (*value)(const FeatureInput&);
+};
+
+std::span<const Feature> features();
+std::string_view to_string(FeatureTag t);
+
+// Values in table order; out.size() == features().size(). All finite.
+void compute_features(const GemmView& v, const KernelConfig& c, const ArchSpec& a, std::span<double> out);
+
+}  // namespace tessera

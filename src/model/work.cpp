@@ -1,0 +1,227 @@
+#include "model/work.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/tile_math.h"
+
+namespace tessera {
+namespace {
+
+// A register tile of `accs` accumulators fed by `loads` vector loads: cycles of one step along k.
+double step_cycles(double accs, double loads, double issue_per_cycle, const CostTable& t) {
+  return std::max({accs / issue_per_cycle, loads / t.loads_per_cycle, t.fma_latency});
+}
+
+struct Cpu {
+  const GemmView& v;
+  const KernelConfig& c;
+  const ArchSpec& a;
+  const CostTable& t;
+  const Instruction& inst;
+  const Operand& left;   // supplies rows of C as the kernel sees it
+  const Operand& right;  // supplies columns
+  Work w;
+
+  double lanes() const { return a.vector_bits / 32.0; }
+
+  // Cycles for one core to read `bytes` that live in the smallest level holding `footprint` bytes.
+  double read(double bytes, double footprint) const {
+    const CacheLevel& level = footprint <= 0.75 * static_cast<double>(a.l1.bytes)   ? a.l1
+                              : footprint <= 0.75 * static_cast<double>(a.l2.bytes) ? a.l2
+                              : footprint <= 0.50 * static_cast<double>(a.l3.bytes) ? a.l3
+                                                                                    : a.dram;
+    return bytes / level.bytes_per_cycle;
+  }
+
+  // Packing `elements` of `o` so that k_group elements along k sit together.
+  double pack(const Operand& o, double elements, bool k_contiguous) const {
+    const DType compute = compute_type(o.type, inst);
+    const double bytes = elements * bytes_of(compute);
+    double cycles = bytes * (k_contiguous ? t.pack_transpose : t.pack_copy);
+    if (compute != o.type) cycles += bytes * t.pack_convert;
+    return cycles;
+  }
+
+  // Register tiles over the whole of C, `step(rows, cols)` giving cycles per k step of a tile with that many
+  // live rows and columns.
+  template <class Step>
+  double over_tiles(Step step) const {
+    const double full_m = std::floor(w.rows / w.tile_m), full_n = std::floor(w.cols / w.tile_n);
+    const double rest_m = w.rows - full_m * w.tile_m, rest_n = w.cols - full_n * w.tile_n;
+    double cycles = full_m * full_n * step(w.tile_m, w.tile_n);
+    if (rest_m > 0) cycles += full_n * step(rest_m, w.tile_n);
+    if (rest_n > 0) cycles += full_m * step(w.tile_m, rest_n);
+    if (rest_m > 0 && rest_n > 0) cycles += step(rest_m, rest_n);
+    return cycles;
+  }
+
+  void packed() {
+    const double group = inst.k, vector = inst.n;
+    const double issue = inst.flops_per_cycle / (2.0 * vector * group);
+    const double steps = std::ceil(w.depth / group);
+    w.math = steps * over_tiles([&](double r, double n) {
+               const double vectors = std::ceil(n / vector);
+               return step_cycles(r * vectors, r + vectors, issue, t);
+             });
+    if (!v.b_prepacked)
+      w.pack_b = pack(right, w.cols * w.depth, right.contiguous() == static_cast<int64_t>(w.depth));
+    if (c.pack_a) w.pack_a = pack(left, w.rows * w.depth, false);
+    // A panel of B is read once per row tile; the part of it beyond L1 comes from L2.
+    const double block_k = c.block_k ? std::min<double>(c.block_k, w.depth) : w.depth;
+    const double panel = block_k * w.tile_n * bytes_of(compute_type(right.type, inst));
+    w.staged = panel;
+    w.memory = w.row_tiles * w.col_tiles * std::ceil(w.depth / block_k) * read(panel, panel) * 0.25;
+    w.memory += w.col_tiles * read(w.bytes_a, w.bytes_a) * 0.25;
+  }
+
+  void amx() {
+    const double steps = std::ceil(w.depth / inst.k);
+    const double per_tdp = 2.0 * inst.m * inst.n * inst.k / inst.flops_per_cycle;
+    w.math = steps * over_tiles([&](double r, double n) {
+               const double tm = std::ceil(r / 16), tn = std::ceil(n / 16);
+               return std::max(tm * tn * per_tdp, (tm + tn) * t.amx_load);
+             });
+    if (!v.b_prepacked)
+      w.pack_b = pack(right, w.cols * w.depth, right.contiguous() == static_cast<int64_t>(w.depth));
+    if (c.pack_a) w.pack_a = pack(left, w.rows * w.depth, false);
+    w.memory = read(w.bytes_a, w.bytes_a) + read(w.bytes_b, w.bytes_b);
+    w.overhead += t.amx_config;
+  }
+
+  void dot() {
+    const double lanes_k = inst.k;
+    const double issue = inst.flops_per_cycle / (2.0 * lanes_k);
+    const double steps = std::ceil(w.depth / lanes_k);
+    w.math = steps * over_tiles([&](double r, double n) { return step_cycles(r * n, r + n, issue, t); });
+    w.epilogue += w.row_tiles * w.col_tiles * w.tile_m * w.tile_n * t.reduce_per_acc;
+    w.memory = read(w.bytes_b, w.bytes_b) + read(w.bytes_a * w.col_tiles, w.bytes_a);
+  }
+
+  void direct() {
+    const double vector = inst.n, group = inst.k;
+    const double issue = inst.flops_per_cycle / (2.0 * vector * group);
+    const double steps = std::ceil(w.depth / group);
+    w.math = steps * over_tiles([&](double r, double n) {
+               const double vectors = std::ceil(n / vector);
+               return step_cycles(r * vectors, r + vectors * group, issue, t);
+             });
+    w.memory = read(w.bytes_b * w.row_tiles, w.bytes_b) + read(w.bytes_a, w.bytes_a);
+  }
+};
+
+void cpu_work(Cpu& cpu) {
+  Work& w = cpu.w;
+  const KernelConfig& c = cpu.c;
+  const double outputs = w.rows * w.cols;
+  const double vectors = w.rows * std::ceil(w.cols / cpu.lanes());
+  const int steps = cpu.v.epilogue.count;
+  w.epilogue = vectors * (cpu.t.store_per_vector + steps * cpu.t.step_per_vector);
+  w.overhead = w.row_tiles * w.col_tiles * cpu.t.tile_overhead + w.col_tiles * cpu.t.block_call;
+  switch (c.family_id()) {
+    case Family::cpu_amx: cpu.amx(); break;
+    case Family::cpu_dot: cpu.dot(); break;
+    case Family::cpu_direct: cpu.direct(); break;
+    default: cpu.packed(); break;
+  }
+  w.ideal_math = outputs * w.depth * 2 / cpu.inst.flops_per_cycle;
+  w.memory += cpu.read(w.bytes_c, w.bytes_c);
+  for (double* part : {&w.math, &w.ideal_math, &w.pack_a, &w.pack_b, &w.epilogue, &w.memory, &w.overhead}) {
+    *part *= w.groups;
+  }
+  w.serial = cpu.t.call;
+  w.tasks = w.groups * std::max(w.row_tiles, w.col_tiles) * std::max(c.split_k, 1);
+  w.parallel = std::min<double>(cpu.a.compute_units, w.tasks);
+  if (cpu.a.compute_units > 1) {
+    w.parallel = w.tasks / std::ceil(w.tasks / w.parallel);
+    w.serial += cpu.t.fork_join;
+    if (c.split_k > 1) w.serial += outputs * (c.split_k - 1) / cpu.lanes() * 2;
+  }
+}
+
+// Workgroups in rounds over the compute units; each round as long as one block's math or its share of memory
+// traffic.
+void gpu_work(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const Instruction* inst, Work& w) {
+  const double rate =
+      inst && inst->flops_per_cycle > 0 ? inst->flops_per_cycle : 4.0 * std::max(a.wave_size, 1);
+  const double blocks = w.row_tiles * w.col_tiles * w.groups * std::max(c.split_k, 1);
+  const double depth =
+      std::ceil(w.depth / std::max(c.split_k, 1) / std::max(c.block_k, 1)) * std::max(c.block_k, 1);
+  const double one = 2.0 * w.tile_m * w.tile_n * depth / rate;
+  const double fill_pipeline =
+      600.0 / std::max(c.stages, 1) + 400.0;  // first loads, and the store at the end
+  w.tasks = blocks;
+  w.parallel = blocks / std::ceil(blocks / a.compute_units);
+  w.math = blocks * one;
+  w.ideal_math = 2.0 * w.rows * w.cols * w.depth * w.groups / rate;
+  w.overhead = blocks * fill_pipeline;
+  // Neighbouring blocks share operand tiles in L2: about a square of blocks is in flight.
+  const double in_flight = std::min<double>(blocks, a.compute_units);
+  const double side = std::max(1.0, std::sqrt(in_flight));
+  const double traffic =
+      (w.bytes_a * w.col_tiles + w.bytes_b * w.row_tiles) / side * w.groups + w.bytes_c * w.groups;
+  const double least = (w.bytes_a + w.bytes_b + w.bytes_c) * w.groups;
+  const double bandwidth = a.dram.bytes_per_cycle > 0 ? a.dram.bytes_per_cycle : 16.0 * a.compute_units;
+  w.memory = std::max(traffic, least) / bandwidth * w.parallel;
+  if (c.split_k > 1) w.serial = w.rows * w.cols * w.groups * 4.0 * c.split_k * 2 / bandwidth;
+  w.serial += 4000;  // launch
+  w.staged = static_cast<double>(staged_bytes(v, c));
+}
+
+}  // namespace
+
+CostTable::CostTable(const ArchSpec& a) {
+  auto get = [&](std::string_view name) { return a.backend == BackendKind::cpu ? a.cost(name) : 0.0; };
+  fma_latency = get("fma_latency");
+  loads_per_cycle = get("loads_per_cycle");
+  tile_overhead = get("tile_overhead");
+  store_per_vector = get("store_per_vector");
+  step_per_vector = get("step_per_vector");
+  reduce_per_acc = get("reduce_per_acc");
+  pack_copy = get("pack_copy");
+  pack_transpose = get("pack_transpose");
+  pack_convert = get("pack_convert");
+  amx_load = get("amx_load");
+  amx_config = get("amx_config");
+  call = get("call");
+  block_call = get("block_call");
+  fork_join = get("fork_join");
+}
+
+Work work_of(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const CostTable& costs) {
+  Work w;
+  const bool cpu = a.backend == BackendKind::cpu;
+  w.rows = static_cast<double>(rows_of(v, c));
+  w.cols = static_cast<double>(cols_of(v, c));
+  w.depth = static_cast<double>(v.k);
+  w.groups = static_cast<double>(v.groups);
+  w.tile_m = std::max(cpu ? c.tile_m : c.block_m, 1);
+  w.tile_n = std::max(cpu ? c.tile_n : c.block_n, 1);
+  w.row_tiles = std::ceil(w.rows / w.tile_m);
+  w.col_tiles = std::ceil(w.cols / w.tile_n);
+  w.fill_m = w.rows / (w.row_tiles * w.tile_m);
+  w.fill_n = w.cols / (w.col_tiles * w.tile_n);
+  const double k_step = std::max(cpu ? c.inst_k : c.block_k, 1);
+  w.fill_k = w.depth > 0 ? w.depth / (std::ceil(w.depth / k_step) * k_step) : 1.0;
+  w.passes_k = c.block_k > 0 ? std::ceil(w.depth / c.block_k) : 1.0;
+  const Operand& left = c.swap_ab ? v.b : v.a;
+  const Operand& right = c.swap_ab ? v.a : v.b;
+  w.bytes_a = w.rows * w.depth * bytes_of(left.type);
+  w.bytes_b = w.cols * w.depth * bytes_of(right.type);
+  w.bytes_c = w.rows * w.cols * bytes_of(v.c.type);
+  const Instruction* inst = a.find_instruction(v.a.type, v.b.type, c);
+  if (!cpu || !inst) {
+    gpu_work(v, c, a, inst, w);
+    return w;
+  }
+  Cpu model{v, c, a, costs, *inst, left, right, w};
+  cpu_work(model);
+  return model.w;
+}
+
+double total_cycles(const Work& w) {
+  const double spread = std::max(w.math, w.memory) + w.pack_a + w.pack_b + w.epilogue + w.overhead;
+  return spread / std::max(w.parallel, 1e-3) + w.serial;
+}
+
+}  // namespace tessera
