@@ -26,7 +26,12 @@ constexpr std::array<EpilogueKindInfo, kEpilogueKindCount> kKinds = {{
     {"tanh", false, none, 0, {}, "tanh(x)"},
     {"hardswish", false, none, 0, {}, "x * clamp(x + 3, 0, 6) / 6"},
     {"clamp", false, none, 2, {0.0f, 6.0f}, "min(max(x, lo), hi)"},
-    {"quant", false, none, 2, {1.0f, 0.0f}, "round-to-even(x * scale) + zero_point, saturated by the output type"},
+    {"quant",
+     false,
+     none,
+     2,
+     {1.0f, 0.0f},
+     "round-to-even(x * scale) + zero_point, saturated by the output type"},
 }};
 
 std::string kind_names() {
@@ -40,7 +45,8 @@ std::string kind_names() {
 const EpilogueKindInfo& info(EpilogueKind k) { return kKinds[static_cast<size_t>(k)]; }
 
 int Epilogue::d_count() const {
-  return static_cast<int>(std::count_if(begin(), end(), [](const EpilogueStep& s) { return info(s.kind).takes_d; }));
+  return static_cast<int>(
+      std::count_if(begin(), end(), [](const EpilogueStep& s) { return info(s.kind).takes_d; }));
 }
 
 std::string to_string(const Epilogue& e) {
@@ -73,13 +79,15 @@ std::optional<Epilogue> parse_epilogue(std::string_view text, std::string* why) 
     step.kind = static_cast<EpilogueKind>(row - kKinds.begin());
     step.params = row->defaults;
     if (parts.size() > 1 && parts.size() != static_cast<size_t>(row->params) + 1) {
-      *why = "epilogue step '" + std::string(row->name) + "' takes " + std::to_string(row->params) + " number(s)";
+      *why = "epilogue step '" + std::string(row->name) + "' takes " + std::to_string(row->params) +
+             " number(s)";
       return std::nullopt;
     }
     for (size_t i = 1; i < parts.size(); ++i) {
       auto value = parse_float(parts[i]);
       if (!value) {
-        *why = "'" + std::string(parts[i]) + "' in epilogue step '" + std::string(word) + "' is not a finite number";
+        *why = "'" + std::string(parts[i]) + "' in epilogue step '" + std::string(word) +
+               "' is not a finite number";
         return std::nullopt;
       }
       step.params[i - 1] = *value;

@@ -3,11 +3,13 @@
 namespace tessera {
 namespace {
 
-constexpr std::string_view kCpuLaunchOnly[] = {"block_m", "block_n", "block_k", "preshuffle", "split_k", "raster"};
+constexpr std::string_view kCpuLaunchOnly[] = {"block_m",    "block_n", "block_k",
+                                               "preshuffle", "split_k", "raster"};
 
 using enum BackendKind;
 constexpr FamilyInfo kFamilies[] = {
-    {Family::cpu_packed, cpu, "cpu/packed.h", "register tile over panels of packed B, cache-blocked", kCpuLaunchOnly},
+    {Family::cpu_packed, cpu, "cpu/packed.h", "register tile over panels of packed B, cache-blocked",
+     kCpuLaunchOnly},
     {Family::cpu_direct, cpu, "cpu/direct.h", "whole small GEMM in one call, nothing packed", kCpuLaunchOnly},
     {Family::cpu_dot, cpu, "cpu/dot.h", "dot products along a contiguous k, nothing packed", kCpuLaunchOnly},
     {Family::cpu_amx, cpu, "cpu/amx.h", "AMX tiles", kCpuLaunchOnly},

@@ -3,7 +3,8 @@
 namespace tessera {
 namespace {
 
-Operand matrix(DType type, int64_t rows, int64_t cols, bool row_major, int64_t leading, int64_t group_stride) {
+Operand matrix(DType type, int64_t rows, int64_t cols, bool row_major, int64_t leading,
+               int64_t group_stride) {
   return {type, rows, cols, row_major ? leading : 1, row_major ? 1 : leading, group_stride};
 }
 

@@ -4,17 +4,17 @@
 #include <array>
 #include <vector>
 
-#include "tessera/error.h"
 #include "base/text.h"
+#include "tessera/error.h"
 
 namespace tessera {
 namespace {
 
 constexpr std::string_view kFamilies[] = {"cpu_packed", "cpu_direct", "cpu_dot", "cpu_amx", "tma_ws",
                                           "cp_async",   "simt",       "gemv",    "mfma",    "wmma"};
-constexpr std::string_view kPipelines[] = {"none",   "basic_v1", "mem",          "compv3",     "compv4",
-                                           "compv5", "compv6",   "wavelet",      "preshufflev2", "comp_async",
-                                           "basic_async_v1", "cooperative", "pingpong"};
+constexpr std::string_view kPipelines[] = {
+    "none",    "basic_v1",     "mem",        "compv3",         "compv4",      "compv5",  "compv6",
+    "wavelet", "preshufflev2", "comp_async", "basic_async_v1", "cooperative", "pingpong"};
 constexpr std::string_view kSchedulers[] = {"none", "intrawave", "interwave"};
 constexpr std::string_view kStores[] = {"direct", "cshuffle"};
 constexpr std::string_view kRasters[] = {"along_n", "along_m"};

@@ -4,8 +4,8 @@
 #include <bit>
 #include <vector>
 
-#include "tessera/error.h"
 #include "base/text.h"
+#include "tessera/error.h"
 
 namespace tessera {
 namespace {
@@ -70,7 +70,8 @@ Field size_field(std::string_view key) {
   return {key, default_value == 0,
           [](Problem& p, std::string_view text) {
             p.*member = parse_size("size", text);
-            if (p.*member < 0) bad("a leading dimension, stride or batch of " + std::string(text) + " is negative");
+            if (p.*member < 0)
+              bad("a leading dimension, stride or batch of " + std::string(text) + " is negative");
           },
           [](const Problem& p) { return p.*member == default_value ? "" : std::to_string(p.*member); }};
 }
@@ -138,8 +139,8 @@ int64_t checked_product(int64_t x, int64_t y, std::string_view what) {
 }
 
 // One operand: `rows` runs of `run` contiguous elements, `ld` apart, `stride` between batches.
-void check_operand(char name, int64_t rows, int64_t run, int64_t& ld, int64_t& stride, int64_t batch, int bytes,
-                   bool written) {
+void check_operand(char name, int64_t rows, int64_t run, int64_t& ld, int64_t& stride, int64_t batch,
+                   int bytes, bool written) {
   std::string key(1, name);
   if (ld != Problem::kPacked && ld < run) {
     bad("ld" + key + "=" + std::to_string(ld) + " is less than the " + std::to_string(run) +
@@ -181,7 +182,8 @@ int64_t Problem::batch_stride_c() const { return stride_c != kPacked ? stride_c 
 
 void Problem::validate() {
   auto at_least = [](std::string_view name, int64_t v, int64_t low) {
-    if (v < low) bad(std::string(name) + "=" + std::to_string(v) + " must be at least " + std::to_string(low));
+    if (v < low)
+      bad(std::string(name) + "=" + std::to_string(v) + " must be at least " + std::to_string(low));
   };
   at_least("m", m, 1);
   at_least("n", n, 1);
@@ -209,7 +211,8 @@ void Problem::validate() {
   checked_product(checked_product(m, n, "the work"), k + 1, "the work");
   if (prepack_b) {
     if (ldb != kPacked || (stride_b != kPacked && stride_b != 0)) {
-      bad("prepack=b describes B after packing", "leave ldb and stride_b out; Kernel::pack_b takes B's own stride");
+      bad("prepack=b describes B after packing",
+          "leave ldb and stride_b out; Kernel::pack_b takes B's own stride");
     }
   }
 }
@@ -218,9 +221,7 @@ Problem Problem::parse(std::string_view text) {
   Problem p;
   auto words = split_words(text);
   if (words.empty()) bad("empty problem", "for example: gemm m=512 n=512 k=512 dtype=f32");
-  if (words[0] != kOps[0]) {
-    bad("unknown operation '" + std::string(words[0]) + "'", "one of gemm");
-  }
+  if (words[0] != kOps[0]) { bad("unknown operation '" + std::string(words[0]) + "'", "one of gemm"); }
   std::vector<std::string_view> values(fields().size());
   for (size_t i = 1; i < words.size(); ++i) {
     size_t equals = words[i].find('=');
@@ -268,8 +269,9 @@ uint64_t hash(const Problem& p) {
     h = (h ^ v) * 0xbf58476d1ce4e5b9u;
     h ^= h >> 29;
   };
-  mix(uint64_t(p.op) | uint64_t(p.a) << 8 | uint64_t(p.b) << 16 | uint64_t(p.out) << 24 | uint64_t(p.d) << 32 |
-      uint64_t(p.layout) << 40 | uint64_t(p.prepack_b) << 48 | uint64_t(p.epilogue.count) << 56);
+  mix(uint64_t(p.op) | uint64_t(p.a) << 8 | uint64_t(p.b) << 16 | uint64_t(p.out) << 24 |
+      uint64_t(p.d) << 32 | uint64_t(p.layout) << 40 | uint64_t(p.prepack_b) << 48 |
+      uint64_t(p.epilogue.count) << 56);
   for (int64_t v : {p.m, p.n, p.k, p.batch, p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c}) {
     mix(static_cast<uint64_t>(v));
   }
