@@ -84,8 +84,9 @@ TEST(Registry, JsonRoundTrips) {
 }
 
 TEST(Registry, RefusesWhatItDoesNotKnow) {
-  const char* bad[] = {"exact cpu_nothing", "perhaps cpu_dot",          "any cpu_dot tile=4",  "any cpu_dot speed=9",
-                       "any",               "exact cpu_dot priority=x", "exact cpu_dot tile=4x*"};
+  const char* bad[] = {
+      "exact cpu_nothing",        "perhaps cpu_dot",       "any cpu_dot tile=4", "any cpu_dot speed=9", "any",
+      "exact cpu_dot priority=x", "exact cpu_dot tile=4x*"};
   for (const char* line : bad) EXPECT_THROW(Registry::parse(line), Error) << line;
   try {
     Registry::parse("any cpu_dot\nany cpu_dot nonsense=1", "set.txt");

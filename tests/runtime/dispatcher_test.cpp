@@ -1,0 +1,234 @@
+#include "tessera/dispatcher.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "tessera/error.h"
+#include "tessera/registry.h"
+
+namespace tessera {
+namespace {
+
+// One kernel cache for all tests of this program, so that a unit is compiled once.
+DispatcherOptions options() {
+  static const std::string dir = [] {
+    char path[] = "/tmp/tessera-dispatcher-test-XXXXXX";
+    std::string made = mkdtemp(path);
+    std::atexit([] {
+      std::error_code ignored;
+      std::filesystem::remove_all(options().cache_dir, ignored);
+    });
+    return made;
+  }();
+  DispatcherOptions o;
+  o.cache_dir = dir;
+  o.threads = 1;
+  return o;
+}
+
+const char* kProblem = "gemm m=33 n=20 k=17 dtype=f32 layout=rrr";
+
+struct Operands {
+  explicit Operands(const Problem& p)
+      : a(static_cast<size_t>(p.m * p.k), 1.f),
+        b(static_cast<size_t>(p.k * p.n), 2.f),
+        c(static_cast<size_t>(p.m * p.n), -1.f) {}
+  Buffers buffers() { return {.a = a.data(), .b = b.data(), .c = c.data()}; }
+  std::vector<float> a, b, c;
+};
+
+TEST(Dispatcher, RunsAGemm) {
+  Dispatcher d(options());
+  const Problem p = Problem::parse(kProblem);
+  Operands x(p);
+  d.run(p, x.buffers());
+  for (float v : x.c) ASSERT_EQ(v, 34.f);
+}
+
+TEST(Dispatcher, HitsInMemoryTheSecondTime) {
+  Dispatcher d(options());
+  const Problem p = Problem::parse(kProblem);
+  BuildInfo first, second;
+  const Kernel& kernel = d.get(p, &first);
+  EXPECT_EQ(&d.get(p, &second), &kernel);
+  EXPECT_EQ(second.from, BuildInfo::From::memory);
+  EXPECT_EQ(kernel.problem(), p);
+  EXPECT_EQ(kernel.choice().source, ChoiceSource::model);
+  EXPECT_GT(kernel.choice().predicted_us, 0);
+}
+
+TEST(Dispatcher, ChoiceIsDeterministicAndExplained) {
+  Dispatcher d(options()), e(options());
+  const Problem p = Problem::parse("gemm m=129 n=500 k=70 dtype=bf16");
+  const Explanation x = d.explain(p, true);
+  EXPECT_EQ(x.choice.config, e.select(p).config);
+  EXPECT_EQ(x.candidates[0].config, x.choice.config);
+  for (size_t i = 1; i < x.candidates.size(); ++i) {
+    EXPECT_LE(x.candidates[i - 1].predicted_us, x.candidates[i].predicted_us);
+  }
+  EXPECT_FALSE(x.rejected.empty());
+  for (const auto& r : x.rejected) {
+    EXPECT_FALSE(r.rule.empty());
+    EXPECT_FALSE(r.reason.empty());
+  }
+}
+
+TEST(Dispatcher, PoliciesChooseAsTheySay) {
+  const Problem p = Problem::parse(kProblem);
+  DispatcherOptions o = options();
+  o.policy = Policy::first_legal;
+  const Choice first = Dispatcher(o).select(p);
+  EXPECT_EQ(first.source, ChoiceSource::first_legal);
+
+  o = options();
+  o.policy = Policy::explicit_config;
+  o.config = to_string(first.config);
+  EXPECT_EQ(Dispatcher(o).select(p).config, first.config);
+  o.config = "cpu_packed tile=600x64 inst=1x16x1";
+  EXPECT_THROW(Dispatcher(o).select(p), Error);
+  o.config = "cpu_packed tile=";
+  EXPECT_THROW(Dispatcher(o).select(p), Error);
+
+  o = options();
+  o.policy = Policy::callback;
+  EXPECT_THROW(Dispatcher(o).select(p), Error) << "no callback given";
+  size_t seen = 0;
+  o.rank = [&](const Problem& q, std::span<const Candidate> candidates) {
+    EXPECT_EQ(q, p);
+    seen = candidates.size();
+    return std::vector<size_t>{candidates.size() - 1};
+  };
+  const Choice last = Dispatcher(o).select(p);
+  EXPECT_GT(seen, 1u);
+  EXPECT_EQ(last.source, ChoiceSource::callback);
+  o.rank = [](const Problem&, std::span<const Candidate>) { return std::vector<size_t>{}; };
+  EXPECT_THROW(Dispatcher(o).select(p), Error);
+
+  o = options();
+  o.policy = Policy::model_topk;
+  o.top_k = 2;
+  Dispatcher topk(o);
+  const Kernel& kernel = topk.get(p);
+  EXPECT_EQ(kernel.choice().source, ChoiceSource::measured);
+  const auto ranked = topk.explain(p).candidates;
+  EXPECT_TRUE(kernel.choice().config == ranked[0].config || kernel.choice().config == ranked[1].config);
+
+  for (const char* name : {"model", "model_topk", "tuned", "explicit", "first_legal", "callback"}) {
+    EXPECT_EQ(to_string(parse_policy(name)), name);
+  }
+  EXPECT_THROW(parse_policy("modell"), Error);
+}
+
+TEST(Dispatcher, RegistryLimitsAndOrdersTheChoice) {
+  const Problem p = Problem::parse(kProblem);
+  const auto all = Dispatcher(options()).explain(p).candidates;
+  ASSERT_GT(all.size(), 2u);
+  DispatcherOptions o = options();
+  o.registry = std::make_shared<Registry>("two");
+  o.registry->add({.config = to_string(all[1].config), .exact = true});
+  o.registry->add({.config = to_string(all.back().config), .exact = true, .priority = 1});
+  const auto limited = Dispatcher(o).explain(p).candidates;
+  ASSERT_EQ(limited.size(), 2u);
+  EXPECT_EQ(limited[0].config, all.back().config) << "priority comes before predicted time";
+  EXPECT_EQ(limited[1].config, all[1].config);
+
+  o.registry = std::make_shared<Registry>("none");
+  EXPECT_THROW(Dispatcher(o).select(p), Error);
+}
+
+TEST(Dispatcher, ThreadsShareOneKernel) {
+  Dispatcher d(options());
+  const Problem p = Problem::parse("gemm m=40 n=40 k=40 dtype=f32 layout=rrr");
+  std::vector<std::thread> threads;
+  std::vector<const Kernel*> got(8);
+  std::vector<int> wrong(8, 0);
+  for (size_t t = 0; t < got.size(); ++t) {
+    threads.emplace_back([&, t] {
+      got[t] = &d.get(p);
+      Operands x(p);
+      for (int i = 0; i < 20; ++i) {
+        std::fill(x.c.begin(), x.c.end(), -1.f);
+        d.run(p, x.buffers());
+        for (float v : x.c) wrong[t] += v != 80.f;
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(std::set<const Kernel*>(got.begin(), got.end()).size(), 1u);
+  for (int w : wrong) EXPECT_EQ(w, 0);
+}
+
+TEST(Dispatcher, BuildReportsPerProblem) {
+  Dispatcher d(options());
+  const std::vector<Problem> problems = {Problem::parse(kProblem),
+                                         Problem::parse("gemm m=5 n=6 k=7 dtype=f32")};
+  size_t calls = 0;
+  const auto errors = d.build(problems, 2, [&](size_t done, size_t total, const std::string&) {
+    ++calls;
+    EXPECT_LE(done, total);
+  });
+  EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
+  EXPECT_EQ(calls, 2u);
+}
+
+TEST(Dispatcher, PlansForADeviceThatIsNotThere) {
+  DispatcherOptions o = options();
+  o.device = "null:x86_avx2";
+  Dispatcher d(o);
+  const Problem p = Problem::parse(kProblem);
+  EXPECT_FALSE(d.explain(p).candidates.empty());
+  EXPECT_NE(d.emit(p).find("extern \"C\""), std::string::npos);
+  EXPECT_THROW(d.get(p), Error) << "it runs nothing";
+  o.device = "null:no_such_arch";
+  EXPECT_THROW(Dispatcher{o}, Error);
+  o.device = "toaster";
+  EXPECT_THROW(Dispatcher{o}, Error);
+}
+
+TEST(Dispatcher, RefusesBadProblemsAndNamesThem) {
+  Dispatcher d(options());
+  Problem p = Problem::parse(kProblem);
+  p.m = -3;
+  try {
+    d.get(p);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::bad_input);
+    EXPECT_NE(std::string(e.what()).find("m=-3"), std::string::npos) << e.what();
+  }
+}
+
+TEST(Dispatcher, SelectsANewProblemWithinAMillisecond) {
+  Dispatcher d(options());
+  double best = 1e9;
+  for (int64_t m = 100; m < 120; ++m) {
+    Problem p = Problem::parse("gemm m=1 n=384 k=200 dtype=bf16");
+    p.m = m;
+    double us = 0;
+    d.select(p, &us);
+    best = std::min(best, us);
+  }
+  EXPECT_LT(best, 1000.0);
+}
+
+TEST(Dispatcher, HitTakesUnderAMicrosecond) {
+  Dispatcher d(options());
+  const Problem p = Problem::parse(kProblem);
+  d.get(p);
+  const auto start = std::chrono::steady_clock::now();
+  const Kernel* kernel = nullptr;
+  for (int i = 0; i < 100000; ++i) kernel = &d.get(p);
+  const double ns =
+      std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / 100000;
+  EXPECT_NE(kernel, nullptr);
+  EXPECT_LT(ns, 1000.0) << "the bar on a quiet machine is 100 ns: bench/cpu_gemm reports it";
+}
+
+}  // namespace
+}  // namespace tessera
