@@ -27,8 +27,11 @@ class Backend {
   // Name and version of the compiler, part of every cache key. "" when there is none; never throws.
   virtual std::string compiler_identity() const = 0;
 
-  // Error(compile_failed) with the path of the log, or the reason there is no compiler. Thread-safe.
-  virtual Binary compile(const Source& source) const = 0;
+  // `scratch`: an existing directory for temporary files and for the log of a failed compile; "" = the system's.
+  // Error(compile_failed) when the compiler refuses the unit, with the path of the log, or when there is no compiler,
+  // with the reason. Error(io) when the compiler was killed, timed out or could not write: worth another try.
+  // Thread-safe.
+  virtual Binary compile(const Source& source, const std::string& scratch) const = 0;
 
   // Error(corrupt) when the bytes do not load or lack the symbol. Thread-safe.
   virtual std::shared_ptr<Module> load(const Binary& binary) const = 0;
