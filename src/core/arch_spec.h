@@ -24,12 +24,30 @@ struct Instruction {
   DType a = DType::f32, b = DType::f32, acc = DType::f32;
   int m = 0, n = 0, k = 0;
   double flops_per_cycle = 0;  // per compute unit, 2 per multiply-add; 0 = not known
-  bool preshuffle = false;     // may also be used with preshuffled B (AMD tables)
+  bool standard = true;        // may be used with B as the caller stores it
+  bool preshuffle = true;      // may be used with B in the kernel's own order
+
+  bool operator==(const Instruction&) const = default;
 };
 
+// CPU: bytes per core (L1, L2) or shared (L3), bandwidth of one core. GPU: L1 per compute unit, the others per device.
 struct CacheLevel {
-  int64_t bytes = 0;           // per core (L1, L2) or shared (L3)
-  double bytes_per_cycle = 0;  // read bandwidth of one core from this level
+  int64_t bytes = 0;
+  double bytes_per_cycle = 0;  // read bandwidth
+
+  bool operator==(const CacheLevel&) const = default;
+};
+
+// What may be combined with a pipeline. A pipeline without a row is not available.
+struct PipelineTraits {
+  Pipeline pipeline = Pipeline::none;
+  std::vector<Scheduler> schedulers;
+  std::vector<Store> stores;
+  std::vector<int> double_buffer;   // allowed values of the knob
+  std::vector<int64_t> smem_bytes;  // what one buffer of A and B may take, for each value of double_buffer
+  std::vector<int> split_image;     // 1: operands beyond 32-bit offsets may be split (convolutions)
+
+  bool operator==(const PipelineTraits&) const = default;
 };
 
 struct ArchSpec {
@@ -46,6 +64,8 @@ struct ArchSpec {
   std::vector<std::string> features;      // /proc/cpuinfo flags it needs
   std::vector<std::string> compile_flags; // for g++ and clang++
   int vector_bits = 0, vector_registers = 0;
+
+  // Typical sizes and bandwidths
   CacheLevel l1, l2, l3, dram;            // dram.bytes unused
 
   // GPU
@@ -55,17 +75,13 @@ struct ArchSpec {
   int registers_per_thread = 0;
   int max_cluster = 1;
   int compute_capability = 0;             // CUDA: 90 for sm_90a
-  std::vector<std::array<int, 3>> wave_grids;              // allowed (wave_m, wave_n, wave_k); empty = any
-  std::vector<std::pair<Pipeline, int64_t>> smem_limits;   // by pipeline; others may use smem_bytes
-  struct Traits {
-    Pipeline pipeline;
-    Store store;
-    Scheduler scheduler;
-    bool operator==(const Traits&) const = default;
-  };
-  std::vector<Traits> forbidden_traits;
-  std::array<int, 3> min_tile{1, 1, 1};            // least block m, n, k
-  std::array<int, 3> min_tile_preshuffle{1, 1, 1};
+  std::string f8_encoding;                // "ocp" or "fnuz" where 8-bit floats are native, else ""
+  std::vector<std::array<int, 3>> wave_grids;         // allowed (wave_m, wave_n, wave_k); empty = any
+  std::vector<PipelineTraits> pipelines;
+  std::array<int, 3> min_tile{1, 1, 1};               // least block m, n, k
+  std::array<int, 3> tile_align{1, 1, 1};             // of which block m, n, k are multiples
+  std::array<int, 3> min_tile_preshuffle{1, 1, 1};    // the same with preshuffled B
+  std::array<int, 3> tile_align_preshuffle{1, 1, 1};
 
   // Fitted constants of the analytic model, by name; see src/model/analytic.cpp for their meaning and units.
   std::vector<std::pair<std::string, double>> costs;
@@ -76,7 +92,11 @@ struct ArchSpec {
   std::vector<const Instruction*> instructions_for(DType a, DType b) const;
   // The one `c` names for these types, or null.
   const Instruction* find_instruction(DType a, DType b, const KernelConfig& c) const;
-  int64_t smem_limit(Pipeline p) const;
+  const PipelineTraits* find_pipeline(Pipeline p) const;  // null when not available
+  // Bytes that one buffer of staged A and B may take; smem_bytes where no table says less.
+  int64_t smem_limit(Pipeline p, int double_buffer) const;
+
+  bool operator==(const ArchSpec&) const = default;
 };
 
 // Unknown, missing and duplicate keys, unknown words and inconsistent values are refused: Error(bad_input).
@@ -88,7 +108,11 @@ std::span<const ArchSpec> all_archs();
 // Error(bad_input) with the known names (and the nearest one) when there is none of that name.
 const ArchSpec& find_arch(std::string_view name);
 
-// The best embedded CPU architecture whose features the running processor has, with its core count and cache sizes.
+// The highest-ranked embedded CPU architecture that needs no other features than these (words of /proc/cpuinfo).
+// Error(unsupported) when there is none.
+const ArchSpec& best_cpu_arch(std::span<const std::string_view> features);
+
+// best_cpu_arch of the running processor, with its core count and cache sizes. AMX counts where the kernel grants it.
 ArchSpec detect_cpu();
 
 }  // namespace tessera

@@ -1,0 +1,471 @@
+// The JSON form of an ArchSpec: one table of keys, read and written.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "base/text.h"
+#include "core/arch_spec.h"
+#include "tessera/error.h"
+
+namespace tessera {
+namespace {
+
+[[noreturn]] void bad(const std::string& why, const std::string& remedy = {}) {
+  throw Error(ErrorCode::bad_input, why, remedy);
+}
+
+// Runs `read` with `where` named in front of what it throws.
+template <class F>
+auto at(std::string_view where, F read) {
+  try {
+    return read();
+  } catch (const Error& e) {
+    throw e.on(where);
+  }
+}
+
+// The members of an object, each of which must be asked for before finish().
+class Members {
+ public:
+  explicit Members(const Json& object) : object_(object), left_(object.members().size()) {}
+
+  const Json* find(std::string_view key) {
+    const Json* found = object_.find(key);
+    if (found) --left_, known_.emplace_back(key);
+    return found;
+  }
+  const Json& at(std::string_view key) {
+    const Json* found = find(key);
+    if (!found) bad("missing key '" + std::string(key) + "'");
+    return *found;
+  }
+  void finish(const std::vector<std::string>& all_keys = {}) const {
+    if (left_ == 0) return;
+    for (const auto& [key, value] : object_.members()) {
+      if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+      const std::string hint = nearest(key, all_keys);
+      bad("unknown key '" + key + "'", hint.empty() ? "remove it" : "did you mean '" + hint + "'?");
+    }
+  }
+
+ private:
+  const Json& object_;
+  size_t left_;
+  std::vector<std::string> known_;
+};
+
+int64_t read_count(const Json& j, int64_t low, int64_t high = int64_t{1} << 50) {
+  const int64_t v = j.as_int();
+  if (v < low || v > high) bad(std::to_string(v) + " is not in " + std::to_string(low) + ".." + std::to_string(high));
+  return v;
+}
+
+int read_int(const Json& j, int low, int high = 1 << 24) { return static_cast<int>(read_count(j, low, high)); }
+
+double read_number(const Json& j, double low) {
+  const double v = j.as_double();
+  if (!(v >= low) || !std::isfinite(v)) bad(number_text(v) + " is less than " + number_text(low));
+  return v;
+}
+
+// A word from a list of names, as its position.
+int read_word(const Json& j, std::span<const std::string_view> names) {
+  auto found = std::find(names.begin(), names.end(), j.as_string());
+  if (found != names.end()) return static_cast<int>(found - names.begin());
+  std::string all;
+  for (auto name : names) all += (all.empty() ? "" : " ") + std::string(name);
+  bad("unknown word '" + j.as_string() + "'", "one of " + all);
+}
+
+std::span<const std::string_view> knob_names(std::string_view knob) { return find_config_field(knob)->names; }
+
+template <class T>
+std::vector<T> read_words(const Json& j, std::string_view knob) {
+  std::vector<T> out;
+  for (const Json& item : j.items()) out.push_back(static_cast<T>(read_word(item, knob_names(knob))));
+  return out;
+}
+
+template <class T>
+Json write_words(const std::vector<T>& values, std::string_view knob) {
+  Json out = Json::array();
+  for (T v : values) out.push(knob_names(knob)[static_cast<size_t>(v)]);
+  return out;
+}
+
+std::vector<std::string> read_strings(const Json& j) {
+  std::vector<std::string> out;
+  for (const Json& item : j.items()) {
+    if (item.as_string().empty()) bad("an empty word");
+    if (std::find(out.begin(), out.end(), item.as_string()) != out.end()) bad("'" + item.as_string() + "' is listed twice");
+    out.push_back(item.as_string());
+  }
+  return out;
+}
+
+Json write_strings(const std::vector<std::string>& values) {
+  Json out = Json::array();
+  for (const std::string& v : values) out.push(v);
+  return out;
+}
+
+using Triple = std::array<int, 3>;
+
+// "16x16x32".
+Triple read_triple(const Json& j) {
+  const auto pieces = split(j.as_string(), 'x');
+  Triple out{};
+  for (size_t i = 0; i < 3; ++i) {
+    auto v = pieces.size() == 3 ? parse_int(pieces[i]) : std::nullopt;
+    if (!v || *v < 1 || *v > 65536) bad("'" + j.as_string() + "' is not three positive numbers joined by 'x'");
+    out[i] = static_cast<int>(*v);
+  }
+  return out;
+}
+
+std::string triple_text(const Triple& t) {
+  return std::to_string(t[0]) + 'x' + std::to_string(t[1]) + 'x' + std::to_string(t[2]);
+}
+
+CacheLevel read_level(const Json& j, bool sized) {
+  Members m(j);
+  CacheLevel out;
+  if (sized) out.bytes = read_count(m.at("bytes"), 1);
+  out.bytes_per_cycle = read_number(m.at("bytes_per_cycle"), 0.01);
+  m.finish();
+  return out;
+}
+
+Json write_level(const CacheLevel& l, bool sized) {
+  Json out = Json::object();
+  if (sized) out.set("bytes", l.bytes);
+  return out.set("bytes_per_cycle", l.bytes_per_cycle);
+}
+
+// The operand types of a row of instructions: "bf16 bf16 f32" is A, B and accumulator.
+Instruction read_types(const Json& j) {
+  const auto words = split_words(j.as_string());
+  if (words.size() != 3) bad("'" + j.as_string() + "' is not 'A B accumulator'");
+  DType types[3];
+  for (size_t i = 0; i < 3; ++i) {
+    auto t = parse_dtype(words[i]);
+    if (!t) bad("unknown dtype '" + std::string(words[i]) + "'", "one of " + dtype_names());
+    types[i] = *t;
+  }
+  if (!info(types[0]).operand || !info(types[1]).operand || info(types[0]).accumulator != types[2]) {
+    bad("'" + j.as_string() + "' is not a pair of operand types with their accumulator");
+  }
+  Instruction out;
+  out.a = types[0];
+  out.b = types[1];
+  out.acc = types[2];
+  return out;
+}
+
+std::string types_text(const Instruction& i) {
+  return std::string(to_string(i.a)) + ' ' + std::string(to_string(i.b)) + ' ' + std::string(to_string(i.acc));
+}
+
+// A row lists shapes for standard and for preshuffled B; without "preshuffle_shapes" they are the same.
+void read_instructions(ArchSpec& a, const Json& rows) {
+  for (size_t r = 0; r < rows.items().size(); ++r) {
+    at("row " + std::to_string(r), [&] {
+      Members m(rows.at(r));
+      const std::string& name = m.at("name").as_string();
+      const double flops = read_number(m.at("flops_per_cycle"), 0);
+      std::vector<Triple> shapes, preshuffle;
+      for (const Json& s : m.at("shapes").items()) shapes.push_back(read_triple(s));
+      const Json* own = m.find("preshuffle_shapes");
+      if (own) {
+        for (const Json& s : own->items()) preshuffle.push_back(read_triple(s));
+      } else {
+        preshuffle = shapes;
+      }
+      for (const Json& types : m.at("types").items()) {
+        Instruction row = read_types(types);
+        row.name = name;
+        row.flops_per_cycle = flops;
+        auto add = [&](const Triple& shape) {
+          std::tie(row.m, row.n, row.k) = std::tuple_cat(shape);
+          auto has = [&](const std::vector<Triple>& list) { return std::find(list.begin(), list.end(), shape) != list.end(); };
+          row.standard = has(shapes);
+          row.preshuffle = has(preshuffle);
+          a.instructions.push_back(row);
+        };
+        for (const Triple& shape : shapes) add(shape);
+        for (const Triple& shape : preshuffle) {
+          if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) add(shape);
+        }
+      }
+      m.finish({"name", "types", "shapes", "preshuffle_shapes", "flops_per_cycle"});
+    });
+  }
+}
+
+// Consecutive instructions of one name, types and rate make a row.
+Json write_instructions(const ArchSpec& a) {
+  Json rows = Json::array();
+  for (size_t first = 0; first < a.instructions.size();) {
+    const Instruction& head = a.instructions[first];
+    size_t last = first;
+    Json shapes = Json::array(), preshuffle = Json::array();
+    bool same = true;
+    for (; last < a.instructions.size(); ++last) {
+      const Instruction& i = a.instructions[last];
+      if (i.name != head.name || types_text(i) != types_text(head) || i.flops_per_cycle != head.flops_per_cycle) break;
+      if (i.standard) shapes.push(triple_text({i.m, i.n, i.k}));
+      if (i.preshuffle) preshuffle.push(triple_text({i.m, i.n, i.k}));
+      same &= i.standard == i.preshuffle;
+    }
+    Json row = Json::object({{"name", head.name}, {"types", Json::array().push(types_text(head))}, {"shapes", shapes}});
+    if (!same) row.set("preshuffle_shapes", preshuffle);
+    rows.push(row.set("flops_per_cycle", head.flops_per_cycle));
+    first = last;
+  }
+  return rows;
+}
+
+PipelineTraits read_pipeline(const Json& j) {
+  Members m(j);
+  PipelineTraits out;
+  out.pipeline = static_cast<Pipeline>(read_word(m.at("name"), knob_names("pipeline")));
+  out.schedulers = read_words<Scheduler>(m.at("schedulers"), "scheduler");
+  out.stores = read_words<Store>(m.at("stores"), "store");
+  for (const Json& v : m.at("double_buffer").items()) out.double_buffer.push_back(read_int(v, 0, 1));
+  for (const Json& v : m.at("smem_bytes").items()) out.smem_bytes.push_back(read_count(v, 1));
+  for (const Json& v : m.at("split_image").items()) out.split_image.push_back(read_int(v, 0, 1));
+  m.finish({"name", "schedulers", "stores", "double_buffer", "smem_bytes", "split_image"});
+  if (out.double_buffer.size() != out.smem_bytes.size()) bad("smem_bytes needs one value for each of double_buffer");
+  if (out.schedulers.empty() || out.stores.empty() || out.double_buffer.empty()) bad("an empty list allows nothing");
+  return out;
+}
+
+Json write_pipeline(const PipelineTraits& p) {
+  Json buffers = Json::array(), bytes = Json::array(), images = Json::array();
+  for (int v : p.double_buffer) buffers.push(v);
+  for (int64_t v : p.smem_bytes) bytes.push(v);
+  for (int v : p.split_image) images.push(v);
+  return Json::object({{"name", knob_names("pipeline")[static_cast<size_t>(p.pipeline)]},
+                       {"schedulers", write_words(p.schedulers, "scheduler")},
+                       {"stores", write_words(p.stores, "store")},
+                       {"double_buffer", buffers},
+                       {"smem_bytes", bytes},
+                       {"split_image", images}});
+}
+
+enum Needed { always, on_cpu, on_gpu, optional };
+
+struct Key {
+  std::string_view name;
+  Needed needed;
+  std::function<void(ArchSpec&, const Json&)> read;
+  std::function<Json(const ArchSpec&)> write;  // null = left out
+};
+
+Key count_key(std::string_view name, Needed needed, int ArchSpec::*member, int low) {
+  return {name, needed, [=](ArchSpec& a, const Json& j) { a.*member = read_int(j, low); },
+          [=](const ArchSpec& a) { return Json(a.*member); }};
+}
+
+Key strings_key(std::string_view name, Needed needed, std::vector<std::string> ArchSpec::*member) {
+  return {name, needed, [=](ArchSpec& a, const Json& j) { a.*member = read_strings(j); },
+          [=](const ArchSpec& a) { return write_strings(a.*member); }};
+}
+
+Key level_key(std::string_view name, Needed needed, CacheLevel ArchSpec::*member, bool sized) {
+  return {name, needed, [=](ArchSpec& a, const Json& j) { a.*member = read_level(j, sized); },
+          [=](const ArchSpec& a) {
+            return (a.*member).bytes_per_cycle == 0 ? Json() : write_level(a.*member, sized);
+          }};
+}
+
+// A triple of numbers, left out at 1x1x1.
+Key triple_key(std::string_view name, Triple ArchSpec::*member) {
+  return {name, optional, [=](ArchSpec& a, const Json& j) { a.*member = read_triple(j); },
+          [=](const ArchSpec& a) { return a.*member == Triple{1, 1, 1} ? Json() : Json(triple_text(a.*member)); }};
+}
+
+constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};
+
+const std::vector<Key>& keys() {
+  static const std::vector<Key> table = {
+      {"name", always, [](ArchSpec& a, const Json& j) { a.name = j.as_string(); },
+       [](const ArchSpec& a) { return Json(a.name); }},
+      {"description", always, [](ArchSpec& a, const Json& j) { a.description = j.as_string(); },
+       [](const ArchSpec& a) { return Json(a.description); }},
+      {"backend", always,
+       [](ArchSpec& a, const Json& j) { a.backend = static_cast<BackendKind>(read_word(j, kBackends)); },
+       [](const ArchSpec& a) { return Json(to_string(a.backend)); }},
+      {"families", always, [](ArchSpec& a, const Json& j) { a.families = read_words<Family>(j, "family"); },
+       [](const ArchSpec& a) { return write_words(a.families, "family"); }},
+      {"clock_ghz", always, [](ArchSpec& a, const Json& j) { a.clock_ghz = read_number(j, 0.1); },
+       [](const ArchSpec& a) { return Json(a.clock_ghz); }},
+      count_key("compute_units", optional, &ArchSpec::compute_units, 1),
+      count_key("rank", on_cpu, &ArchSpec::rank, 1),
+      strings_key("features", on_cpu, &ArchSpec::features),
+      strings_key("compile_flags", optional, &ArchSpec::compile_flags),
+      count_key("vector_bits", on_cpu, &ArchSpec::vector_bits, 128),
+      count_key("vector_registers", on_cpu, &ArchSpec::vector_registers, 8),
+      count_key("compute_capability", optional, &ArchSpec::compute_capability, 0),
+      count_key("wave_size", on_gpu, &ArchSpec::wave_size, 1),
+      count_key("max_threads_per_block", on_gpu, &ArchSpec::max_threads_per_block, 1),
+      {"smem_bytes", on_gpu, [](ArchSpec& a, const Json& j) { a.smem_bytes = read_count(j, 1); },
+       [](const ArchSpec& a) { return Json(a.smem_bytes); }},
+      count_key("registers_per_thread", on_gpu, &ArchSpec::registers_per_thread, 1),
+      count_key("max_cluster", optional, &ArchSpec::max_cluster, 1),
+      {"f8_encoding", optional,
+       [](ArchSpec& a, const Json& j) {
+         constexpr std::string_view names[] = {"ocp", "fnuz"};
+         a.f8_encoding = names[read_word(j, names)];
+       },
+       [](const ArchSpec& a) { return a.f8_encoding.empty() ? Json() : Json(a.f8_encoding); }},
+      level_key("l1", always, &ArchSpec::l1, true),
+      level_key("l2", always, &ArchSpec::l2, true),
+      level_key("l3", optional, &ArchSpec::l3, true),
+      level_key("dram", always, &ArchSpec::dram, false),
+      {"wave_grids", optional,
+       [](ArchSpec& a, const Json& j) {
+         for (const Json& t : j.items()) a.wave_grids.push_back(read_triple(t));
+       },
+       [](const ArchSpec& a) {
+         if (a.wave_grids.empty()) return Json();
+         Json out = Json::array();
+         for (const Triple& t : a.wave_grids) out.push(triple_text(t));
+         return out;
+       }},
+      triple_key("min_tile", &ArchSpec::min_tile),
+      triple_key("tile_align", &ArchSpec::tile_align),
+      triple_key("min_tile_preshuffle", &ArchSpec::min_tile_preshuffle),
+      triple_key("tile_align_preshuffle", &ArchSpec::tile_align_preshuffle),
+      {"pipelines", optional,
+       [](ArchSpec& a, const Json& j) {
+         for (size_t i = 0; i < j.items().size(); ++i) {
+           a.pipelines.push_back(at("row " + std::to_string(i), [&] { return read_pipeline(j.at(i)); }));
+         }
+       },
+       [](const ArchSpec& a) {
+         if (a.pipelines.empty()) return Json();
+         Json out = Json::array();
+         for (const PipelineTraits& p : a.pipelines) out.push(write_pipeline(p));
+         return out;
+       }},
+      {"instructions", always, read_instructions, write_instructions},
+      {"costs", always,
+       [](ArchSpec& a, const Json& j) {
+         for (const auto& [name, value] : j.members()) {
+           a.costs.emplace_back(name, at(name, [&, &v = value] { return read_number(v, 0); }));
+         }
+       },
+       [](const ArchSpec& a) {
+         Json out = Json::object();
+         for (const auto& [name, value] : a.costs) out.set(name, value);
+         return out;
+       }},
+  };
+  return table;
+}
+
+bool power_of_two(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
+
+void check_cpu(const ArchSpec& a) {
+  if (!power_of_two(a.vector_bits)) bad("vector_bits: " + std::to_string(a.vector_bits) + " is not a power of two");
+  if (a.features.empty()) bad("features: an architecture that needs no feature would match every CPU");
+  for (const Instruction& i : a.instructions) {
+    if (i.m == 1 && i.n * 32 != a.vector_bits) {
+      bad("instructions: " + i.name + " " + triple_text({i.m, i.n, i.k}) + " does not fill a vector of " +
+          std::to_string(a.vector_bits) + " bits");
+    }
+  }
+}
+
+void check_gpu(const ArchSpec& a) {
+  if (!power_of_two(a.wave_size)) bad("wave_size: " + std::to_string(a.wave_size) + " is not a power of two");
+  if (a.max_threads_per_block % a.wave_size) bad("max_threads_per_block: not a multiple of wave_size");
+  for (size_t i = 0; i < a.wave_grids.size(); ++i) {
+    const Triple& g = a.wave_grids[i];
+    if (int64_t{g[0]} * g[1] * g[2] * a.wave_size > a.max_threads_per_block) {
+      bad("wave_grids: " + triple_text(g) + " exceeds max_threads_per_block");
+    }
+    if (std::count(a.wave_grids.begin(), a.wave_grids.end(), g) > 1) bad("wave_grids: " + triple_text(g) + " is listed twice");
+  }
+  for (const PipelineTraits& p : a.pipelines) {
+    const std::string name = value_text(*find_config_field("pipeline"), static_cast<int>(p.pipeline));
+    for (int64_t bytes : p.smem_bytes) {
+      if (bytes > a.smem_bytes) bad("pipelines: " + name + " may use more than smem_bytes");
+    }
+    if (a.find_pipeline(p.pipeline) != &p) bad("pipelines: " + name + " is listed twice");
+  }
+  for (auto [least, align] : {std::pair{&a.min_tile, &a.tile_align}, {&a.min_tile_preshuffle, &a.tile_align_preshuffle}}) {
+    for (size_t i = 0; i < 3; ++i) {
+      if ((*least)[i] % (*align)[i]) bad("min_tile: " + triple_text(*least) + " is not aligned to " + triple_text(*align));
+    }
+  }
+}
+
+void check(const ArchSpec& a) {
+  if (a.name.empty() || a.name.find_first_of(" \t\r\n/=:") != a.name.npos) bad("name: '" + a.name + "' is not one plain word");
+  if (a.families.empty()) bad("families: none");
+  for (Family f : a.families) {
+    if (info(f).backend != a.backend) {
+      bad("families: " + std::string(to_string(f)) + " belongs to backend " + std::string(to_string(info(f).backend)));
+    }
+    if (std::count(a.families.begin(), a.families.end(), f) > 1) bad("families: " + std::string(to_string(f)) + " is listed twice");
+  }
+  if (a.instructions.empty()) bad("instructions: none");
+  for (size_t i = 0; i < a.instructions.size(); ++i) {
+    const Instruction& x = a.instructions[i];
+    if (x.name.empty()) bad("instructions: a row without a name");
+    for (size_t j = 0; j < i; ++j) {
+      const Instruction& y = a.instructions[j];
+      if (x.a == y.a && x.b == y.b && x.m == y.m && x.n == y.n && x.k == y.k) {
+        bad("instructions: " + triple_text({x.m, x.n, x.k}) + " for " + types_text(x) + " is listed twice");
+      }
+    }
+  }
+  for (const CacheLevel* l : {&a.l1, &a.l2}) {
+    if (a.dram.bytes_per_cycle > l->bytes_per_cycle) bad("dram: faster than a cache");
+  }
+  a.backend == BackendKind::cpu ? check_cpu(a) : check_gpu(a);
+}
+
+}  // namespace
+
+ArchSpec parse_arch(std::string_view json_text, std::string_view origin) {
+  const Json json = Json::parse(json_text, origin);
+  return at(origin, [&] {
+    if (!json.is_object()) bad("an architecture is a JSON object");
+    Members members(json);
+    ArchSpec a;
+    std::vector<std::string> names;
+    for (const Key& key : keys()) names.emplace_back(key.name);
+    for (const Key& key : keys()) {
+      const Json* value = members.find(key.name);
+      const bool here = key.needed == always || key.needed == (a.backend == BackendKind::cpu ? on_cpu : on_gpu);
+      if (!value && here) bad("missing key '" + std::string(key.name) + "'");
+      if (!value) continue;
+      if (!here && key.needed != optional) {
+        bad("key '" + std::string(key.name) + "' does not belong to backend " + std::string(to_string(a.backend)));
+      }
+      at(key.name, [&] { key.read(a, *value); });
+    }
+    members.finish(names);
+    check(a);
+    return a;
+  });
+}
+
+Json to_json(const ArchSpec& a) {
+  Json out = Json::object();
+  for (const Key& key : keys()) {
+    const bool here = key.needed == always || key.needed == optional ||
+                      key.needed == (a.backend == BackendKind::cpu ? on_cpu : on_gpu);
+    if (!here) continue;
+    Json value = key.write(a);
+    if (!value.is_null()) out.set(std::string(key.name), std::move(value));
+  }
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,108 @@
+// Which architecture the running processor is: /proc/cpuinfo, the affinity mask and the cache sizes of Linux.
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/text.h"
+#include "core/arch_spec.h"
+#include "tessera/error.h"
+
+#if defined(__x86_64__)
+#include <sys/syscall.h>
+#endif
+
+namespace tessera {
+namespace {
+
+std::string read_line(const std::string& path) {
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);
+  return line;
+}
+
+// The "flags" of the first processor.
+std::string cpu_flags() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(':');
+    if (colon != line.npos && trim(std::string_view(line).substr(0, colon)) == "flags") return line.substr(colon + 1);
+  }
+  return {};
+}
+
+// Linux hands out AMX tile data per process, on request.
+bool amx_granted() {
+#if defined(__x86_64__) && defined(SYS_arch_prctl)
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+int allowed_cores() {
+  for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
+    cpu_set_t* set = CPU_ALLOC(cpus);
+    if (!set) break;
+    const size_t bytes = CPU_ALLOC_SIZE(cpus);
+    const int count = sched_getaffinity(0, bytes, set) == 0 ? CPU_COUNT_S(bytes, set) : 0;
+    CPU_FREE(set);
+    if (count > 0) return count;
+  }
+  return 1;
+}
+
+// "48K", "2048K", "105M"; 0 when it is not such a text.
+int64_t size_bytes(std::string_view text) {
+  constexpr std::string_view units = "KMG";
+  int64_t scale = 1;
+  if (!text.empty()) {
+    if (size_t unit = units.find(text.back()); unit != units.npos) {
+      scale = int64_t{1} << (10 * (unit + 1));
+      text.remove_suffix(1);
+    }
+  }
+  return parse_int(text).value_or(0) * scale;
+}
+
+void read_caches(ArchSpec& a) {
+  for (int index = 0; index < 16; ++index) {
+    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    const std::string level = read_line(folder + "level"), type = read_line(folder + "type");
+    const int64_t bytes = size_bytes(read_line(folder + "size"));
+    if (bytes <= 0 || type == "Instruction") continue;
+    CacheLevel* target = level == "1" ? &a.l1 : level == "2" ? &a.l2 : level == "3" ? &a.l3 : nullptr;
+    if (target) target->bytes = bytes;
+  }
+}
+
+}  // namespace
+
+const ArchSpec& best_cpu_arch(std::span<const std::string_view> features) {
+  const ArchSpec* best = nullptr;
+  for (const ArchSpec& a : all_archs()) {
+    if (a.backend != BackendKind::cpu || (best && best->rank >= a.rank)) continue;
+    const bool has_all = std::all_of(a.features.begin(), a.features.end(), [&](const std::string& needed) {
+      return std::find(features.begin(), features.end(), needed) != features.end();
+    });
+    if (has_all) best = &a;
+  }
+  if (best) return *best;
+  throw Error(ErrorCode::unsupported, "this processor has the features of no known architecture",
+              "the least one needs avx2, fma and f16c; 'null:ARCH' plans without a device");
+}
+
+ArchSpec detect_cpu() {
+  const std::string flags = cpu_flags();
+  std::vector<std::string_view> features = split_words(flags);
+  if (!amx_granted()) std::erase_if(features, [](std::string_view f) { return f.starts_with("amx"); });
+  ArchSpec a = best_cpu_arch(features);
+  a.compute_units = allowed_cores();
+  read_caches(a);
+  return a;
+}
+
+}  // namespace tessera
