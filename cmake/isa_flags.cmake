@@ -1,0 +1,15 @@
+# Code compiled ahead of time for more than the baseline instruction set sits in files named *_<isa>.cpp and is
+# entered only after the architecture was detected. Such a file defines no inline or template function with
+# external linkage: the linker keeps one copy of those for the whole program, and it could be this one.
+# tests/packaging/isa_symbols.py holds them to it.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(isa_flags_avx2 -mavx2 -mfma -mf16c)
+  set(isa_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c)
+  foreach(isa avx2 avx512)
+    set(isa_sources ${sources})
+    list(FILTER isa_sources INCLUDE REGEX "_${isa}\\.cpp$")
+    if(isa_sources)
+      set_property(SOURCE ${isa_sources} APPEND PROPERTY COMPILE_OPTIONS ${isa_flags_${isa}})
+    endif()
+  endforeach()
+endif()
