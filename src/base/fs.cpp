@@ -1,0 +1,271 @@
+#include "base/fs.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <utility>
+
+#include "base/text.h"
+#include "tessera/error.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kAbandonedAfterSeconds = 3600;
+
+[[noreturn]] void fail(const std::string& action, const std::string& path, int error) {
+  throw Error(ErrorCode::io, "cannot " + action + " '" + path + "': " + strerror(error));
+}
+
+FileHandle open_file(const std::string& path, int flags) {
+  return FileHandle(open(path.c_str(), flags | O_CLOEXEC, 0600));
+}
+
+void sync_directory(const std::string& path) {
+  FileHandle folder = open_file(path, O_RDONLY | O_DIRECTORY);
+  if (folder) fsync(folder.get());
+}
+
+std::string parent_of(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  return slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+const std::string& host_name() {
+  static const std::string name = [] {
+    std::array<char, 256> text{};
+    gethostname(text.data(), text.size() - 1);
+    std::string host = text.data();
+    for (char& c : host) {
+      if (c == '-' || c == '/') c = '_';
+    }
+    return host;
+  }();
+  return name;
+}
+
+// "<host>-<process>-<random>"
+std::string temp_name() {
+  static std::atomic<uint64_t> next{std::random_device{}() * 0x100000001ull};
+  return host_name() + "-" + std::to_string(getpid()) + "-" + format("%016llx", (unsigned long long)next++);
+}
+
+}  // namespace
+
+FileHandle& FileHandle::operator=(FileHandle&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+FileHandle::~FileHandle() {
+  if (fd_ >= 0) close(fd_);
+}
+
+int FileHandle::release() {
+  const int fd = fd_;
+  fd_ = -1;
+  return fd;
+}
+
+MappedFile MappedFile::open(const std::string& path) {
+  FileHandle file = open_file(path, O_RDONLY);
+  struct stat st {};
+  if (!file || fstat(file.get(), &st) != 0) fail("open", path, errno);
+  if (!S_ISREG(st.st_mode)) fail("open", path, EINVAL);
+  MappedFile mapped;
+  mapped.size_ = static_cast<size_t>(st.st_size);
+  if (mapped.size_ == 0) return mapped;
+  void* data = mmap(nullptr, mapped.size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (data == MAP_FAILED) fail("map", path, errno);
+  mapped.data_ = data;
+  return mapped;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept : data_(other.data_), size_(other.size_) {
+  other.data_ = nullptr;
+  other.size_ = 0;
+}
+
+MappedFile::~MappedFile() {
+  if (data_) munmap(data_, size_);
+}
+
+FileLock FileLock::try_lock(const std::string& path) {
+  FileLock lock;
+  FileHandle file = open_file(path, O_RDWR | O_CREAT);
+  if (!file) {
+    lock.error_ = errno;
+  } else if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+    lock.file_ = std::move(file);
+  } else if (errno != EWOULDBLOCK && errno != EINTR) {
+    lock.error_ = errno;
+  }
+  return lock;
+}
+
+TempDir::TempDir(const std::string& parent) : path_(parent + '/' + temp_name()) {
+  if (mkdir(path_.c_str(), 0700) != 0) fail("create", path_, errno);
+}
+
+TempDir::~TempDir() {
+  if (!path_.empty()) remove_all(path_);
+}
+
+bool TempDir::rename_to(const std::string& target) {
+  sync_directory(path_);
+  // Rename the directory, not the files: readers then see all of it or nothing.
+  if (rename(path_.c_str(), target.c_str()) != 0) {
+    if (errno == EEXIST || errno == ENOTEMPTY) return false;
+    fail("rename '" + path_ + "' to", target, errno);
+  }
+  sync_directory(parent_of(target));
+  path_.clear();
+  return true;
+}
+
+bool is_abandoned_temp_dir(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  auto pieces = split(std::string_view(path).substr(slash == path.npos ? 0 : slash + 1), '-');
+  if (pieces.size() == 3 && pieces[0] == host_name()) {
+    auto pid = parse_int(pieces[1]);
+    if (pid && *pid > 0 && *pid != getpid()) return kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;
+    return false;
+  }
+  struct stat st {};
+  return stat(path.c_str(), &st) == 0 && time(nullptr) - st.st_mtim.tv_sec > kAbandonedAfterSeconds;
+}
+
+std::optional<std::string> try_read_file(const std::string& path) {
+  FileHandle file = open_file(path, O_RDONLY);
+  struct stat st {};
+  if (!file || fstat(file.get(), &st) != 0 || !S_ISREG(st.st_mode)) return std::nullopt;
+  std::string text(static_cast<size_t>(st.st_size), '\0');
+  size_t length = 0;
+  for (;;) {
+    if (length == text.size())
+      text.resize(text.size() + 4096);  // also proves the end when the size was right
+    const ssize_t n = read(file.get(), text.data() + length, text.size() - length);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return std::nullopt;
+    if (n == 0) break;
+    length += static_cast<size_t>(n);
+  }
+  text.resize(length);
+  return text;
+}
+
+std::string read_file(const std::string& path) {
+  auto text = try_read_file(path);
+  if (!text) fail("read", path, errno ? errno : EINVAL);
+  return std::move(*text);
+}
+
+void write_file(const std::string& path, std::string_view bytes, bool durable) {
+  FileHandle file = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
+  if (!file) fail("create", path, errno);
+  while (!bytes.empty()) {
+    const ssize_t n = write(file.get(), bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("write", path, errno);
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  if (durable && fsync(file.get()) != 0 && errno != EINVAL) fail("write", path, errno);
+  if (close(file.release()) != 0) fail("write", path, errno);
+}
+
+void write_file_whole(const std::string& path, std::string_view bytes) {
+  const std::string fresh = parent_of(path) + "/." + temp_name();
+  try {
+    write_file(fresh, bytes, true);
+    if (rename(fresh.c_str(), path.c_str()) != 0) fail("rename '" + fresh + "' to", path, errno);
+  } catch (...) {
+    unlink(fresh.c_str());
+    throw;
+  }
+  sync_directory(parent_of(path));
+}
+
+void make_directories(const std::string& path) {
+  for (size_t slash = 0; slash != path.npos;) {
+    slash = path.find('/', slash + 1);
+    const std::string piece = path.substr(0, slash);
+    if (mkdir(piece.c_str(), 0700) == 0 || errno == EEXIST) continue;
+    // A parent may be unwritable or unreadable and still be there.
+    const int error = errno;
+    struct stat st {};
+    if (stat(piece.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) fail("create", piece, error);
+  }
+  struct stat st {};
+  if (stat(path.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) fail("create", path, ENOTDIR);
+}
+
+void remove_all(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
+bool path_exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+std::string temp_directory() {
+  const char* path = std::getenv("TMPDIR");
+  return path && *path ? path : "/tmp";
+}
+
+void touch(const std::string& path) { utimensat(AT_FDCWD, path.c_str(), nullptr, 0); }
+
+std::string why_untrusted(const std::string& path) {
+  struct stat st {};
+  if (stat(path.c_str(), &st) != 0) return std::string("cannot be examined (") + strerror(errno) + ")";
+  if (st.st_uid != geteuid()) {
+    return format("belongs to user %u, not to this one (%u)", static_cast<unsigned>(st.st_uid),
+                  static_cast<unsigned>(geteuid()));
+  }
+  if (st.st_mode & (S_IWGRP | S_IWOTH)) {
+    return format("can be written by others (mode %03o)", static_cast<unsigned>(st.st_mode & 07777));
+  }
+  return {};
+}
+
+std::vector<std::string> list_directory(const std::string& path) {
+  std::vector<std::string> names;
+  DIR* folder = opendir(path.c_str());
+  if (!folder) return names;
+  while (const dirent* entry = readdir(folder)) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  closedir(folder);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+int64_t disk_usage(const std::string& path) {
+  struct stat st {};
+  if (lstat(path.c_str(), &st) != 0) return 0;
+  if (!S_ISDIR(st.st_mode)) return st.st_size;
+  int64_t bytes = 0;
+  for (const std::string& name : list_directory(path)) bytes += disk_usage(path + '/' + name);
+  return bytes;
+}
+
+std::optional<FileStamp> file_stamp(const std::string& path) {
+  struct stat st {};
+  if (stat(path.c_str(), &st) != 0) return std::nullopt;
+  return FileStamp{st.st_size, int64_t{st.st_mtim.tv_sec} * 1000000000 + st.st_mtim.tv_nsec};
+}
+
+}  // namespace tessera

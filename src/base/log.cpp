@@ -1,0 +1,59 @@
+#include "base/log.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <string>
+
+namespace tessera {
+namespace {
+
+constexpr std::array<std::string_view, 4> kLevels = {"quiet", "warn", "info", "debug"};
+
+void write_line(std::string_view level, std::string_view text) {
+  std::string line = "tessera: ";
+  line += level;
+  line += ": ";
+  line += text;
+  line += '\n';
+  if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;  // a closed stderr is not our failure
+}
+
+LogLevel level_from_environment() {
+  const char* text = std::getenv("TESSERA_LOG");
+  if (!text || !*text) return LogLevel::warn;
+  for (size_t i = 0; i < kLevels.size(); ++i) {
+    if (kLevels[i] == text) return static_cast<LogLevel>(i);
+  }
+  write_line("warn",
+             "TESSERA_LOG='" + std::string(text) + "' is not one of quiet warn info debug; using warn");
+  return LogLevel::warn;
+}
+
+}  // namespace
+
+LogLevel log_level() {
+  static const LogLevel level = level_from_environment();
+  return level;
+}
+
+void log(LogLevel level, std::string_view text) {
+  if (level == LogLevel::quiet || level > log_level()) return;
+  write_line(kLevels[static_cast<size_t>(level)], text);
+}
+
+bool warn_once(std::string_view key, std::string_view text) {
+  static std::mutex mutex;
+  static std::set<std::string, std::less<>> seen;
+  {
+    std::lock_guard lock(mutex);
+    if (!seen.emplace(key).second) return false;
+  }
+  log(LogLevel::warn, text);
+  return true;
+}
+
+}  // namespace tessera

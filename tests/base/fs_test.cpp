@@ -1,0 +1,163 @@
+#include "base/fs.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+
+#include "tessera/error.h"
+
+namespace tessera {
+namespace {
+
+class Fs : public testing::Test {
+ protected:
+  TempDir dir_{temp_directory()};
+  std::string at(const std::string& name) const { return dir_.path() + '/' + name; }
+};
+
+template <class F>
+std::string io_error(F&& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::io);
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST_F(Fs, WritesAndReadsWholeFiles) {
+  const std::string bytes("a\0b\n", 4);
+  write_file(at("file"), bytes, true);
+  EXPECT_EQ(read_file(at("file")), bytes);
+  write_file_whole(at("file"), "short");
+  EXPECT_EQ(read_file(at("file")), "short");
+  EXPECT_EQ(list_directory(dir_.path()), std::vector<std::string>{"file"});  // nothing temporary is left
+  write_file(at("empty"), "");
+  EXPECT_EQ(read_file(at("empty")), "");
+  EXPECT_EQ(disk_usage(dir_.path()), 5);
+  const std::string big(100000, 'q');
+  write_file(at("big"), big);
+  EXPECT_EQ(read_file(at("big")), big);
+}
+
+TEST_F(Fs, NamesThePathInErrors) {
+  EXPECT_FALSE(try_read_file(at("absent")));
+  EXPECT_FALSE(try_read_file(dir_.path()));
+  EXPECT_NE(io_error([&] { read_file(at("absent")); }).find(at("absent")), std::string::npos);
+  EXPECT_NE(io_error([&] { write_file(at("no/such"), "x"); }).find("No such file"), std::string::npos);
+  EXPECT_NE(io_error([&] { MappedFile::open(at("absent")); }).find("cannot open"), std::string::npos);
+  EXPECT_NE(io_error([&] { MappedFile::open(dir_.path()); }).find("cannot open"), std::string::npos);
+  EXPECT_NE(io_error([&] { TempDir(at("absent")); }).find("cannot create"), std::string::npos);
+  write_file(at("file"), "");
+  EXPECT_NE(io_error([&] { make_directories(at("file/below")); }).find("cannot create"), std::string::npos);
+  EXPECT_NE(io_error([&] { make_directories(at("file")); }).find("cannot create"), std::string::npos);
+}
+
+TEST_F(Fs, MapsFiles) {
+  write_file(at("file"), "content");
+  write_file(at("empty"), "");
+  EXPECT_EQ(MappedFile::open(at("file")).bytes(), "content");
+  EXPECT_EQ(MappedFile::open(at("empty")).bytes(), "");
+}
+
+TEST_F(Fs, DirectoriesAppearWhole) {
+  TempDir first(dir_.path()), second(dir_.path());
+  write_file(first.path() + "/x", "first");
+  write_file(second.path() + "/x", "second");
+  EXPECT_TRUE(first.rename_to(at("entry")));
+  EXPECT_FALSE(second.rename_to(at("entry")));
+  EXPECT_EQ(read_file(at("entry/x")), "first");
+  EXPECT_EQ(read_file(second.path() + "/x"), "second");  // the loser still has its own
+  EXPECT_NE(io_error([&] { second.rename_to(at("no/such/entry")); }).find("cannot rename"),
+            std::string::npos);
+}
+
+TEST_F(Fs, TempDirsVanishWithTheirContent) {
+  std::string path;
+  {
+    TempDir temp(dir_.path());
+    path = temp.path();
+    make_directories(path + "/a/b");
+    write_file(path + "/a/b/c", "x");
+    EXPECT_FALSE(is_abandoned_temp_dir(path));
+  }
+  EXPECT_FALSE(path_exists(path));
+}
+
+TEST_F(Fs, TempDirsOfDeadProcessesAreAbandoned) {
+  const pid_t child = fork();
+  if (child == 0) {
+    TempDir temp(dir_.path());
+    _exit(0);  // without destructors
+  }
+  waitpid(child, nullptr, 0);
+  const auto names = list_directory(dir_.path());
+  ASSERT_EQ(names.size(), 1u);
+  EXPECT_TRUE(is_abandoned_temp_dir(at(names[0])));
+  make_directories(at("otherhost-1-00"));
+  EXPECT_FALSE(is_abandoned_temp_dir(at("otherhost-1-00")));
+  const timespec old[2] = {{1000, 0}, {1000, 0}};
+  utimensat(AT_FDCWD, at("otherhost-1-00").c_str(), old, 0);
+  EXPECT_TRUE(is_abandoned_temp_dir(at("otherhost-1-00")));
+}
+
+TEST_F(Fs, LocksExclude) {
+  FileLock held = FileLock::try_lock(at("lock"));
+  ASSERT_TRUE(held);
+  FileLock second = FileLock::try_lock(at("lock"));
+  EXPECT_FALSE(second);
+  EXPECT_EQ(second.error(), 0);
+  { FileLock released = std::move(held); }
+  EXPECT_TRUE(FileLock::try_lock(at("lock")));
+  EXPECT_EQ(FileLock::try_lock(at("no/lock")).error(), ENOENT);
+}
+
+TEST_F(Fs, TrustsOnlyTheUsersOwn) {
+  EXPECT_EQ(why_untrusted(dir_.path()), "");
+  chmod(dir_.path().c_str(), 0777);
+  EXPECT_EQ(why_untrusted(dir_.path()), "can be written by others (mode 777)");
+  chmod(dir_.path().c_str(), 0770);
+  EXPECT_NE(why_untrusted(dir_.path()), "");
+  chmod(dir_.path().c_str(), 0755);
+  EXPECT_EQ(why_untrusted(dir_.path()), "");
+  EXPECT_NE(why_untrusted(at("absent")), "");
+  if (geteuid() != 0) GTEST_SKIP() << "giving files away needs root";
+  write_file(at("file"), "");
+  ASSERT_EQ(chown(at("file").c_str(), 65534, 65534), 0);
+  EXPECT_EQ(why_untrusted(at("file")), "belongs to user 65534, not to this one (0)");
+}
+
+TEST_F(Fs, ShortWritesAreErrors) {
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{1000, 1000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    try {
+      write_file_whole(at("file"), std::string(5000, 'x'));
+    } catch (const Error& e) { _exit(e.code() == ErrorCode::io ? 42 : 1); }
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 42);
+  EXPECT_TRUE(list_directory(dir_.path()).empty());
+}
+
+TEST_F(Fs, StampsChangeWithTheFile) {
+  EXPECT_FALSE(file_stamp(at("file")));
+  write_file(at("file"), "1");
+  const auto before = file_stamp(at("file"));
+  write_file(at("file"), "22");
+  EXPECT_NE(before, file_stamp(at("file")));
+}
+
+}  // namespace
+}  // namespace tessera
