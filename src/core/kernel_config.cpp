@@ -75,7 +75,8 @@ const ConfigField* find_config_field(std::string_view name) {
 }
 
 std::string value_text(const ConfigField& f, int value) {
-  if (f.names.empty()) return std::to_string(value);
+  const bool named = value >= 0 && static_cast<size_t>(value) < f.names.size();
+  if (!named) return std::to_string(value);
   return std::string(f.names[static_cast<size_t>(value)]);
 }
 

@@ -1,0 +1,64 @@
+// What a file of rule rows needs: sets of families and knobs, and arithmetic that no knob value can upset.
+#pragma once
+
+#include "core/tile_math.h"
+#include "space/rules.h"
+
+namespace tessera {
+
+using V = const GemmView&;
+using C = const KernelConfig&;
+using A = const ArchSpec&;
+
+template <class... F>
+constexpr uint32_t family_set(F... f) {
+  return ((uint32_t{1} << static_cast<int>(f)) | ...);
+}
+
+constexpr uint32_t kAnyFamily = ~uint32_t{0};
+constexpr uint32_t kCpuFamilies =
+    family_set(Family::cpu_packed, Family::cpu_direct, Family::cpu_dot, Family::cpu_amx);
+constexpr uint32_t kAmdFamilies = family_set(Family::mfma, Family::wmma);
+constexpr uint32_t kCudaFamilies = family_set(Family::tma_ws, Family::cp_async, Family::simt, Family::gemv);
+constexpr uint32_t kGpuFamilies = kAmdFamilies | kCudaFamilies;
+
+constexpr uint64_t kAnyKnob = ~uint64_t{0};
+
+// reads("tile_m inst"): the knobs of those names or text keys, checked while compiling.
+consteval uint64_t reads(std::string_view words) {
+  constexpr std::string_view names[] = {
+#define TESSERA_NAME(name, key, value, doc) #name,
+      TESSERA_CONFIG_FIELDS(TESSERA_NAME)
+#undef TESSERA_NAME
+  };
+  constexpr std::string_view keys[] = {
+#define TESSERA_KEY(name, key, value, doc) key,
+      TESSERA_CONFIG_FIELDS(TESSERA_KEY)
+#undef TESSERA_KEY
+  };
+  uint64_t set = 0;
+  while (!words.empty()) {
+    const size_t space = words.find(' ');
+    const std::string_view word = words.substr(0, space);
+    words.remove_prefix(space == words.npos ? words.size() : space + 1);
+    uint64_t found = 0;
+    for (size_t i = 0; i < std::size(names); ++i) {
+      if (names[i] == word || keys[i] == word) found |= uint64_t{1} << i;
+    }
+    if (!found) throw "no knob of that name";
+    set |= found;
+  }
+  return set;
+}
+
+// Whether `part` (at least 1) divides `whole`.
+constexpr bool divides(int64_t part, int64_t whole) { return part >= 1 && whole % part == 0; }
+constexpr bool power_of_two(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
+
+// The files of rows.
+std::span<const Rule> common_rules();
+std::span<const Rule> cpu_rules();
+std::span<const Rule> amd_rules();
+std::span<const Rule> cuda_rules();
+
+}  // namespace tessera

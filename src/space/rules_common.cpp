@@ -1,0 +1,93 @@
+// Rules that speak about every family.
+#include <algorithm>
+
+#include "space/family_space.h"
+#include "space/rule_row.h"
+
+namespace tessera {
+namespace {
+
+bool known_family(C c) { return c.family >= 0 && c.family < static_cast<int>(families().size()); }
+
+// The largest value of a number; products of two knobs and an element size then fit 64 bits with room to spare.
+constexpr int kLargestValue = 1 << 16;
+
+bool in_range(V, C c, A) {
+  for (const ConfigField& f : config_fields()) {
+    const int value = c.*f.member;
+    if (value < 0 || value > (f.names.empty() ? kLargestValue : static_cast<int>(f.names.size()) - 1)) return false;
+  }
+  return true;
+}
+
+bool flags_are_binary(V, C c, A) {
+  for (int v : {c.pad_m, c.pad_n, c.pad_k, c.double_buffer, c.preshuffle, c.pack_a, c.swap_ab, c.persistent}) {
+    if (v != 0 && v != 1) return false;
+  }
+  return true;
+}
+
+bool counts_are_positive(V, C c, A) {
+  for (int v : {c.wave_m, c.wave_n, c.wave_k, c.stages, c.vec_a, c.vec_b, c.vec_c, c.split_k, c.cluster_m, c.cluster_n,
+                c.swizzle, c.wave_groups, c.blocks_per_cu}) {
+    if (v < 1) return false;
+  }
+  return true;
+}
+
+bool only_own_knobs(V, C c, A) {
+  if (!known_family(c)) return false;
+  const uint64_t own = family_space(c.family_id()).knob_set;
+  const auto fields = config_fields();
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (!(own >> i & 1) && c.*fields[i].member != fields[i].default_value) return false;
+  }
+  return true;
+}
+
+bool has_instruction(V v, C c, A a) {
+  if (!known_family(c)) return false;
+  const FamilySpace& space = family_space(c.family_id());
+  return std::any_of(a.instructions.begin(), a.instructions.end(),
+                     [&](const Instruction& i) { return space.issues(i, v.a.type, v.b.type, v.b_prepacked); });
+}
+
+bool is_instruction(V v, C c, A a) {
+  if (!known_family(c)) return false;
+  const Instruction* i = a.find_instruction(v.a.type, v.b.type, c);
+  return i && family_space(c.family_id()).issues(*i, v.a.type, v.b.type, v.b_prepacked);
+}
+
+constexpr Rule kRules[] = {
+    {"family", kAnyFamily, reads("family"),
+     [](V, C c, A a) { return known_family(c) && a.runs(c.family_id()); },
+     "the architecture does not run this kernel family"},
+    {"types", kAnyFamily, reads("family"), has_instruction,
+     "the architecture has no instruction that this family issues for these operand types"},
+    {"instruction", kAnyFamily, reads("family inst"), is_instruction,
+     "inst is not the shape of an instruction that this family issues for these operand types on this architecture"},
+    {"prepacked", kAnyFamily, reads("preshuffle"),
+     [](V v, C c, A) { return c.preshuffle == v.b_prepacked; },
+     "preshuffle is 1 exactly when the problem says prepack=b"},
+    {"swap_prepacked", kAnyFamily, reads("swap_ab"),
+     [](V v, C c, A) { return !(c.swap_ab && v.b_prepacked); },
+     "swap_ab reads B in the place of A, for which a prepacked B is in the wrong order"},
+    {"split_k", kAnyFamily, reads("split_k"),
+     [](V v, C c, A) { return c.split_k <= 1 || c.split_k <= v.k; },
+     "split_k exceeds k: some part would be empty"},
+    {"range", kAnyFamily, kAnyKnob, in_range,
+     "a knob is out of range: numbers are 0 to 65536, words one of those the knob knows"},
+    {"flags", kAnyFamily, reads("pad double_buffer preshuffle pack_a swap_ab persistent"), flags_are_binary,
+     "pad, double_buffer, preshuffle, pack_a, swap_ab and persistent are 0 or 1"},
+    {"counts", kAnyFamily, reads("wave stages vec split_k cluster swizzle wave_groups blocks_per_cu"),
+     counts_are_positive,
+     "wave, stages, vec, split_k, cluster, swizzle, wave_groups and blocks_per_cu are at least 1"},
+    {"own_knobs", kAnyFamily, kAnyKnob, only_own_knobs,
+     "a knob that this family does not have is not at its default: two names would stand for one kernel"},
+};
+
+}  // namespace
+
+std::span<const Rule> common_rules() { return kRules; }
+
+}  // namespace tessera

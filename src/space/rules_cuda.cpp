@@ -1,0 +1,7 @@
+#include "space/rule_row.h"
+
+namespace tessera {
+
+std::span<const Rule> cuda_rules() { return {}; }
+
+}  // namespace tessera
