@@ -7,7 +7,7 @@
 namespace tessera {
 
 struct EmbeddedFile {
-  std::string_view path;  // "arch/x86_avx2.json"
+  std::string_view path;  // "arch/NAME.json"
   std::string_view text;
 };
 
