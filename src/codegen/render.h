@@ -8,8 +8,9 @@
 
 namespace tessera {
 
-// Deterministic: equal arguments give equal text. Knobs, types and epilogue steps the family's kernel does not depend on
-// are left out, so that many problems share one unit. Error(unsupported) when the family has no kernel yet.
+// Deterministic: equal arguments give equal text. Knobs, types and epilogue steps the family's kernel does
+// not depend on are left out, so that many problems share one unit. Error(unsupported) when the family has no
+// kernel yet.
 Source render(const GemmView& v, const KernelConfig& c, const ArchSpec& a);
 
 }  // namespace tessera

@@ -3,16 +3,16 @@
 namespace tessera {
 namespace {
 
-constexpr std::string_view kCpuLaunchOnly[] = {"block_m",    "block_n", "block_k",
-                                               "preshuffle", "split_k", "raster"};
+constexpr std::string_view kCpuKnobs[] = {"tile_m", "tile_n", "inst_m", "inst_n",
+                                          "inst_k", "pack_a", "swap_ab"};
 
 using enum BackendKind;
 constexpr FamilyInfo kFamilies[] = {
     {Family::cpu_packed, cpu, "cpu/packed.h", "register tile over panels of packed B, cache-blocked",
-     kCpuLaunchOnly},
-    {Family::cpu_direct, cpu, "cpu/direct.h", "whole small GEMM in one call, nothing packed", kCpuLaunchOnly},
-    {Family::cpu_dot, cpu, "cpu/dot.h", "dot products along a contiguous k, nothing packed", kCpuLaunchOnly},
-    {Family::cpu_amx, cpu, "cpu/amx.h", "AMX tiles", kCpuLaunchOnly},
+     kCpuKnobs},
+    {Family::cpu_direct, cpu, "cpu/direct.h", "whole small GEMM in one call, nothing packed", kCpuKnobs},
+    {Family::cpu_dot, cpu, "cpu/dot.h", "dot products along a contiguous k, nothing packed", kCpuKnobs},
+    {Family::cpu_amx, cpu, "cpu/amx.h", "AMX tiles", kCpuKnobs},
     {Family::tma_ws, cuda, "", "TMA loads, wgmma, specialised warps", {}},
     {Family::cp_async, cuda, "", "cp.async staging, mma.sync", {}},
     {Family::simt, cuda, "", "plain FMA", {}},
@@ -30,10 +30,13 @@ const FamilyInfo& info(Family f) { return kFamilies[static_cast<size_t>(f)]; }
 std::span<const FamilyInfo> families() { return kFamilies; }
 
 KernelConfig source_config(const KernelConfig& c) {
-  KernelConfig out = c;
-  for (std::string_view name : info(c.family_id()).launch_only) {
+  const FamilyInfo& family = info(c.family_id());
+  if (family.header.empty()) return c;
+  KernelConfig out;
+  out.family = c.family;
+  for (std::string_view name : family.kernel_knobs) {
     const ConfigField* f = find_config_field(name);
-    out.*f->member = f->default_value;
+    out.*f->member = c.*f->member;
   }
   return out;
 }

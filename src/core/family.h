@@ -14,17 +14,19 @@ std::string_view to_string(BackendKind b);
 struct FamilyInfo {
   Family family;
   BackendKind backend;
-  std::string_view header;  // in kernels/; "" while no kernel exists: such a family can be planned, not emitted
+  std::string_view
+      header;  // in kernels/; "" while no kernel exists: such a family can be planned, not emitted
   std::string_view doc;
-  // Knobs that only the launching driver reads. They are left out of the generated unit, so that configs which differ
-  // in them alone share one binary.
-  std::span<const std::string_view> launch_only;
+  // Knobs the kernel's source reads; only the launching driver reads the others. The generated unit names
+  // these alone, so that configs which differ elsewhere share one binary.
+  std::span<const std::string_view> kernel_knobs;
 };
 
 const FamilyInfo& info(Family f);
 std::span<const FamilyInfo> families();
 
-// `c` with the launch-only knobs of its family at their defaults: what the generated unit depends on.
+// `c` with the knobs its family's source does not read at their defaults: what the generated unit depends on.
+// A family without a source keeps all of them.
 KernelConfig source_config(const KernelConfig& c);
 
 }  // namespace tessera

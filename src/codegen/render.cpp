@@ -1,0 +1,93 @@
+#include "codegen/render.h"
+
+#include <string>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "codegen/closure.h"
+#include "core/family.h"
+#include "tessera/error.h"
+
+namespace tessera {
+namespace {
+
+struct Prelude {
+  std::string text = "struct Config {\n";
+
+  void number(std::string_view name, int value) {
+    text += format("  static constexpr int %.*s = %d;\n", static_cast<int>(name.size()), name.data(), value);
+  }
+  void word(std::string_view type, std::string_view name, std::string_view value) {
+    text += "  static constexpr tsr::" + std::string(type) + ' ' + std::string(name) +
+            " = tsr::" + std::string(type) + "::" + std::string(value) + ";\n";
+  }
+};
+
+// Numbers of the steps (clamp bounds, slopes) are arguments of a run: only their order and kinds shape the
+// code.
+void add_epilogue(Prelude& prelude, const Epilogue& e) {
+  prelude.number("epilogue_count", e.count);
+  prelude.text += "  static constexpr tsr::Step epilogue[] = {";
+  for (const EpilogueStep& step : e) {
+    prelude.text +=
+        (&step == e.begin() ? "tsr::Step::" : ", tsr::Step::") + std::string(info(step.kind).name);
+  }
+  prelude.text += e.empty() ? "tsr::Step::none};\n" : "};\n";
+}
+
+std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSpec& a,
+                          const Instruction& inst) {
+  Prelude prelude;
+  for (std::string_view name : info(c.family_id()).kernel_knobs) {
+    prelude.number(name, c.*find_config_field(name)->member);
+  }
+  prelude.number("vector_bits", a.vector_bits);
+  prelude.word("Inst", "inst", inst.name);
+  prelude.word("Type", "type_a", to_string(v.a.type));
+  prelude.word("Type", "type_b", to_string(v.b.type));
+  prelude.word("Type", "type_out", to_string(v.c.type));
+  prelude.word("Type", "type_d", to_string(v.epilogue.d_count() ? v.d : DType::f32));
+  prelude.word("Type", "type_acc", to_string(v.acc));
+  add_epilogue(prelude, v.epilogue);
+  return prelude.text + "};\n";
+}
+
+}  // namespace
+
+Source render(const GemmView& v, const KernelConfig& c, const ArchSpec& a) {
+  const FamilyInfo& family = info(c.family_id());
+  const std::string name(to_string(c.family_id()));
+  if (family.header.empty()) {
+    throw Error(ErrorCode::unsupported,
+                "kernel family '" + name + "' has no kernel source yet, so it can be planned only",
+                "choose a config of another family");
+  }
+  const Instruction* inst = a.find_instruction(v.a.type, v.b.type, c);
+  if (!inst) {
+    throw Error(ErrorCode::bad_input,
+                "config '" + to_string(c) + "' names no instruction that " + a.name + " has for " +
+                    std::string(to_string(v.a.type)) + " x " + std::string(to_string(v.b.type)),
+                "see `tessera explain`");
+  }
+  Source source;
+  source.backend = family.backend;
+  source.arch = a.name;
+  source.flags = a.compile_flags;
+
+  const Closure closure = include_closure(family.header);
+  const std::string config = config_struct(v, c, a, *inst);
+  source.symbol = "tsr_" + name + '_' + content_hash({name, config, closure.hash, join(source.flags, "\n")});
+
+  // Only the entry is visible: templates of two kernels must never be merged by the dynamic linker.
+  const std::string entry = "extern \"C\" __attribute__((visibility(\"default\"))) void " + source.symbol +
+                            "(const void* args) {\n  tsr::" + name + "<Config>(args);\n}\n";
+  source.text = "#include \"" + std::string(family.header) + "\"\n\n" + config + '\n' + entry;
+  source.unit.reserve(closure.text.size() + config.size() + entry.size() + 64);
+  source.unit += closure.text;
+  source.unit += "#line 1 \"" + source.symbol + "\"\n";
+  source.unit += config;
+  source.unit += entry;
+  return source;
+}
+
+}  // namespace tessera
