@@ -1,0 +1,8 @@
+cmake_minimum_required(VERSION 3.22)
+project(Consumer LANGUAGES CXX)
+find_package(Tessera 0.1 REQUIRED)
+add_executable(consumer consumer.cpp)
+target_link_libraries(consumer PRIVATE Tessera::tessera)
+if(NOT EXISTS "${Tessera_PROGRAM}")
+  message(FATAL_ERROR "Tessera_PROGRAM is ${Tessera_PROGRAM}, which is not there")
+endif()

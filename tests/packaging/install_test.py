@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""install_test.py BUILD_DIR CXX: the installed package works from a place it was moved to.
+
+Installs into one prefix, moves it, and builds and runs a consumer by find_package and by pkg-config.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+TEXT_SUFFIXES = {".cmake", ".pc", ".h", ".1", ".fish", ""}
+
+
+def run(*command, **kwargs):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **kwargs)
+    if done.returncode != 0:
+        sys.exit(f"failed: {' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def expect(condition, text):
+    if not condition:
+        sys.exit(f"failed: {text}")
+
+
+def check_files(prefix):
+    wanted = ["bin/tessera", "include/tessera/dispatcher.h", "lib*/cmake/Tessera/TesseraConfig.cmake",
+              "lib*/pkgconfig/tessera.pc", "share/man/man1/tessera.1", "share/doc/*/LICENSE",
+              "share/bash-completion/completions/tessera", "share/zsh/site-functions/_tessera",
+              "share/fish/vendor_completions.d/tessera.fish", "share/tessera/suites/cpu_gemm.csv"]
+    for pattern in wanted:
+        expect(any(prefix.glob(pattern)) or any(prefix.glob(pattern.replace("lib*/", "lib/*/"))),
+               f"{pattern} was not installed")
+
+
+def check_relocatable(prefix, forbidden):
+    for path in prefix.rglob("*"):
+        if path.is_file() and path.suffix in TEXT_SUFFIXES and path.parent.name != "bin":
+            text = path.read_bytes()
+            for name in forbidden:
+                expect(name.encode() not in text, f"{path} names {name}")
+
+
+def main():
+    build, compiler = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+    with tempfile.TemporaryDirectory() as name:
+        work = pathlib.Path(name)
+        run("cmake", "--install", build, "--prefix", work / "first")
+        shutil.move(work / "first", work / "moved")
+        prefix = work / "moved"
+        check_files(prefix)
+        check_relocatable(prefix, [str(work / "first"), str(build)])
+        environment = dict(os.environ, TESSERA_CACHE_DIR=str(work / "cache"))
+
+        shutil.copy(HERE / "consumer.cpp", work)
+        shutil.copy(HERE / "consumer.cmake", work / "CMakeLists.txt")
+        run("cmake", "-S", work, "-B", work / "by_cmake", f"-DCMAKE_PREFIX_PATH={prefix}",
+            f"-DCMAKE_CXX_COMPILER={compiler}", "-DCMAKE_BUILD_TYPE=Release")
+        run("cmake", "--build", work / "by_cmake")
+        expect("consumer ok" in run(work / "by_cmake/consumer", env=environment), "the find_package consumer")
+
+        pc = next(iter(prefix.rglob("tessera.pc")))
+        flags = run("pkg-config", "--cflags", "--libs", "tessera",
+                    env=dict(os.environ, PKG_CONFIG_PATH=str(pc.parent))).split()
+        lib = next(path for path in prefix.rglob("libtessera.*")).parent
+        run(compiler, "-std=c++20", "-O1", work / "consumer.cpp", "-o", work / "by_pkg_config", *flags,
+            f"-Wl,-rpath,{lib}")
+        expect("consumer ok" in run(work / "by_pkg_config", env=environment), "the pkg-config consumer")
+
+        version = run(prefix / "bin/tessera", "--version", env=environment)
+        expect("0.1" in version, f"tessera --version printed '{version}'")
+    print("installed, moved, used by find_package and by pkg-config")
+
+
+if __name__ == "__main__":
+    main()
