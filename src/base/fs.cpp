@@ -225,6 +225,17 @@ std::string temp_directory() {
   return path && *path ? path : "/tmp";
 }
 
+std::string user_cache_directory() {
+  auto variable = [](const char* name) {
+    const char* text = std::getenv(name);
+    return std::string(text ? text : "");
+  };
+  if (auto own = variable("TESSERA_CACHE_DIR"); !own.empty()) return own;
+  if (auto xdg = variable("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/tessera";
+  if (auto home = variable("HOME"); !home.empty()) return home + "/.cache/tessera";
+  return {};
+}
+
 void touch(const std::string& path) { utimensat(AT_FDCWD, path.c_str(), nullptr, 0); }
 
 std::string why_untrusted(const std::string& path) {

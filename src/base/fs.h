@@ -86,7 +86,9 @@ void write_file_whole(const std::string& path, std::string_view bytes);
 void make_directories(const std::string& path);  // mode 0700 for those it makes; Error(io)
 void remove_all(const std::string& path);        // quiet: what cannot be removed stays
 bool path_exists(const std::string& path);
-std::string temp_directory();         // TMPDIR or /tmp
+std::string temp_directory();  // TMPDIR or /tmp
+// TESSERA_CACHE_DIR, else $XDG_CACHE_HOME/tessera, else ~/.cache/tessera; "" when none of them is set.
+std::string user_cache_directory();
 void touch(const std::string& path);  // quiet
 
 // Why files in the directory (or the file) `path` may have been put there by somebody else: "" when it

@@ -60,6 +60,7 @@ std::string read_back(int fd) {
 struct ChildPlan {
   const char* path;
   char* const* argv;
+  char* const* environment;
   int in, out;
   sigset_t mask;
   pid_t parent;
@@ -83,7 +84,7 @@ struct ChildPlan {
   if (dup2(plan.in, STDIN_FILENO) >= 0 && dup2(plan.out, STDOUT_FILENO) >= 0 &&
       dup2(plan.out, STDERR_FILENO) >= 0) {
     sigprocmask(SIG_SETMASK, &plan.mask, nullptr);
-    execv(plan.path, plan.argv);
+    execve(plan.path, plan.argv, plan.environment);
   }
   *error = errno;
   _exit(127);
@@ -101,6 +102,30 @@ pid_t start(ChildPlan& plan, int* error) {
   pthread_sigmask(SIG_SETMASK, &plan.mask, nullptr);
   *error = pid < 0 ? fork_error : child_error;
   return pid;
+}
+
+// Entries of this process's environment that `replaced` does not name.
+std::vector<char*> inherited(const std::vector<std::string>& replaced) {
+  std::vector<char*> kept;
+  for (char** entry = environ; entry && *entry; ++entry) {
+    const std::string_view text = *entry;
+    const std::string_view name = text.substr(0, text.find('=') + 1);
+    if (std::none_of(replaced.begin(), replaced.end(), [&](const std::string& r) {
+          return std::string_view(r).substr(0, name.size()) == name;
+        })) {
+      kept.push_back(*entry);
+    }
+  }
+  return kept;
+}
+
+// As exec wants it: `first`, then `second`, then null.
+std::vector<char*> pointers(const std::vector<std::string>& first, const std::vector<char*>& second) {
+  std::vector<char*> all;
+  for (const std::string& text : first) all.push_back(const_cast<char*>(text.c_str()));
+  all.insert(all.end(), second.begin(), second.end());
+  all.push_back(nullptr);
+  return all;
 }
 
 // True when the child ended before the deadline; its status is then left to be collected.
@@ -148,7 +173,8 @@ std::string find_program(std::string_view name) {
   return {};
 }
 
-ProcessResult run_process(const std::vector<std::string>& argv, std::string_view input, double timeout_s) {
+ProcessResult run_process(const std::vector<std::string>& argv, std::string_view input, double timeout_s,
+                          const std::vector<std::string>& environment) {
   const auto began = Clock::now();
   ProcessResult result;
   auto fail = [&](int error) {
@@ -161,11 +187,9 @@ ProcessResult run_process(const std::vector<std::string>& argv, std::string_view
   FileHandle in = memory_file("stdin", input);
   FileHandle out = memory_file("output", {});
   if (!in || !out) return fail(errno);
-  std::vector<char*> arguments;
-  for (const std::string& a : argv) arguments.push_back(const_cast<char*>(a.c_str()));
-  arguments.push_back(nullptr);
-
-  ChildPlan plan{program.c_str(), arguments.data(), in.get(), out.get(), {}, getpid()};
+  const std::vector<char*> arguments = pointers(argv, {});
+  const std::vector<char*> variables = pointers(environment, inherited(environment));
+  ChildPlan plan{program.c_str(), arguments.data(), variables.data(), in.get(), out.get(), {}, getpid()};
   int error = 0;
   const pid_t pid = start(plan, &error);
   if (pid < 0) return fail(error);

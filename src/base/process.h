@@ -20,8 +20,9 @@ struct ProcessResult {
 
 // argv[0] is a path or a name to look up on PATH. `input` is the program's stdin. The child runs in a process
 // group of its own, killed whole when time is up, and the kernel kills the child when the calling thread
-// dies. Does not throw.
-ProcessResult run_process(const std::vector<std::string>& argv, std::string_view input, double timeout_s);
+// dies. `environment`: "NAME=value" entries that replace this process's own of that name. Does not throw.
+ProcessResult run_process(const std::vector<std::string>& argv, std::string_view input, double timeout_s,
+                          const std::vector<std::string>& environment = {});
 
 // The program's path, found on PATH unless `name` has a '/'; "" when there is no such executable file.
 std::string find_program(std::string_view name);

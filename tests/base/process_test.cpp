@@ -35,6 +35,14 @@ TEST(Process, ArgumentsAreNotInterpreted) {
   EXPECT_EQ(run_process({"printf", "%s|%s", "a b;$HOME", "*"}, "", 20).out, "a b;$HOME|*");
 }
 
+TEST(Process, ReplacesEnvironmentEntries) {
+  setenv("TESSERA_TEST_A", "old", 1);
+  setenv("TESSERA_TEST_AB", "kept", 1);
+  const ProcessResult r =
+      run_process({"/bin/sh", "-c", "echo $TESSERA_TEST_A $TESSERA_TEST_AB"}, "", 20, {"TESSERA_TEST_A=new"});
+  EXPECT_EQ(r.out, "new kept\n");
+}
+
 TEST(Process, TellsHowItEnded) {
   EXPECT_EQ(shell("exit 7").end, End::exited);
   EXPECT_EQ(shell("exit 7").code, 7);

@@ -1,0 +1,237 @@
+#include "backend/cpu/compile.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "base/fs.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "tessera/error.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::string_view kUsualNames[] = {"g++", "clang++", "c++"};
+
+// Hidden templates, no run-time library, a small image: what is left is the compiler proper. The unit has no
+// headers and calls nothing but memcpy and the like, which the process that loads it has.
+constexpr std::string_view kFlags[] = {"-std=c++20",
+                                       "-O2",
+                                       "-fPIC",
+                                       "-shared",
+                                       "-ffp-contract=fast",
+                                       "-fno-math-errno",
+                                       "-fno-exceptions",
+                                       "-fno-rtti",
+                                       "-fno-asynchronous-unwind-tables",
+                                       "-fvisibility=hidden",
+                                       "-w",
+                                       "-pipe",
+                                       "-nostdlib",
+                                       "-Wl,-z,noseparate-code,--build-id=none,-s"};
+
+constexpr double kVersionTimeoutS = 10;
+constexpr int64_t kIdentityDays = 1;
+
+constexpr std::string_view kInstall =
+    "install one (apt install g++), name one in TESSERA_CXX, or use a pack of prebuilt kernels";
+
+// What a compiler prints when it did not get to judge the unit: worth another try, unlike a refusal.
+constexpr std::string_view kTransient[] = {"terminated program",
+                                           "No space left on device",
+                                           "unable to execute command",
+                                           "Cannot allocate memory",
+                                           "out of memory",
+                                           "File too large",
+                                           "Resource temporarily unavailable",
+                                           "final link failed"};
+
+std::string variable(const char* name) {
+  const char* text = getenv(name);
+  return text ? text : "";
+}
+
+std::vector<std::string> command_of(std::string_view text) {
+  std::vector<std::string> command;
+  for (std::string_view word : split_words(text)) command.emplace_back(word);
+  return command;
+}
+
+// From `<compiler> -v`: the lines that tell version and target, and no paths.
+std::string version_text(const std::string& output) {
+  std::string text;
+  for (std::string_view line : split(output, '\n')) {
+    const bool version = line.find(" version ") != line.npos && line.find('/') == line.npos;
+    if (version || line.substr(0, 8) == "Target: ")
+      text += (text.empty() ? "" : "; ") + std::string(trim(line));
+  }
+  return text;
+}
+
+// Asking costs a process (1 to 20 ms), so the answer is kept on disk for as long as the program's file is the
+// same. Not for ever, because the file may be a wrapper around a compiler that changes.
+std::string identity_of(const std::vector<std::string>& command, const FileStamp& stamp) {
+  const std::string stamp_text = std::to_string(stamp.size) + ' ' + std::to_string(stamp.modified_ns);
+  const std::string cache = user_cache_directory();
+  const std::string folder = cache + "/compilers";
+  const std::string memo = folder + '/' + content_hash({join(command, "\n"), stamp_text});
+  const bool usable = !cache.empty() && why_untrusted(cache).empty();
+  if (usable) {
+    auto age = file_stamp(memo);
+    if (age && time(nullptr) - age->modified_ns / 1000000000 < kIdentityDays * 86400) {
+      if (auto text = try_read_file(memo); text && !text->empty()) return *text;
+    }
+  }
+  std::vector<std::string> question = command;
+  question.push_back("-v");
+  const ProcessResult answer = run_process(question, {}, kVersionTimeoutS, {"LC_ALL=C"});
+  const std::string version = answer.ok() ? version_text(answer.out) : std::string();
+  std::vector<std::string> flags(command.begin() + 1, command.end());
+  const std::string suffix = flags.empty() ? "" : "; " + join(flags, " ");
+  if (version.empty()) {  // still a compiler, known by its file alone
+    const std::string name = command[0].substr(command[0].find_last_of('/') + 1);
+    return name + " of unknown version; file " + stamp_text + suffix;
+  }
+  if (usable) {
+    try {
+      make_directories(folder);
+      write_file_whole(memo, version + suffix);
+    } catch (const Error& e) { log(LogLevel::debug, e.what()); }
+  }
+  return version + suffix;
+}
+
+CppCompiler with_command(std::vector<std::string> command, const std::string& path) {
+  static std::mutex mutex;
+  static std::map<std::string, std::string> identities;
+  CppCompiler found;
+  command[0] = path;
+  const auto stamp = file_stamp(path);
+  const std::string key =
+      join(command, "\n") + '\n' + std::to_string(stamp ? stamp->modified_ns : 0) + user_cache_directory();
+  static const std::string flags = [] {
+    std::string all;
+    for (std::string_view flag : kFlags) all += std::string(flag) + ' ';
+    return content_hash(all).substr(0, 8);
+  }();
+  std::lock_guard lock(mutex);
+  auto known = identities.find(key);
+  if (known == identities.end()) {
+    known = identities.emplace(key, identity_of(command, stamp.value_or(FileStamp{}))).first;
+  }
+  found.identity = known->second + "; flags " + flags;
+  found.command = std::move(command);
+  return found;
+}
+
+// The first lines that say "error", for the error text; the log has all.
+std::string summary(const std::string& output) {
+  std::string first, any;
+  for (std::string_view line : split(output, '\n')) {
+    if (trim(line).empty()) continue;
+    if (any.empty()) any = std::string(line);
+    if (line.find("error") != line.npos) {
+      first = std::string(line);
+      break;
+    }
+  }
+  const std::string& text = first.empty() ? any : first;
+  return text.empty() ? "it printed nothing" : text;
+}
+
+// The source and what the compiler said. "" when it cannot be written: the error text has the gist.
+std::string keep_log(const Source& source, const std::vector<std::string>& command,
+                     const ProcessResult& result, const std::string& scratch) {
+  const std::string path = scratch + '/' + source.symbol + ".log";
+  try {
+    write_file_whole(path, "command: " + join(command, " ") + "\nresult: the compiler " + result.describe() +
+                               "\n" + result.out + "\n---- unit on its standard input ----\n" + source.unit);
+    return path;
+  } catch (const Error& e) {
+    log(LogLevel::info, e.what());
+    return {};
+  }
+}
+
+[[noreturn]] void fail(const Source& source, const std::vector<std::string>& command,
+                       const ProcessResult& result, const std::string& scratch) {
+  using End = ProcessResult::End;
+  const std::string what =
+      "compiling " + source.symbol + " with " + command[0] + ": the compiler " + result.describe();
+  if (result.end == End::not_started) throw Error(ErrorCode::io, what, "check that the program can be run");
+  if (result.end == End::timed_out) {
+    throw Error(ErrorCode::io, what,
+                "try again on a less busy machine, or name another compiler in TESSERA_CXX");
+  }
+  const bool transient =
+      std::any_of(std::begin(kTransient), std::end(kTransient),
+                  [&](std::string_view text) { return result.out.find(text) != result.out.npos; });
+  if (result.end == End::signaled || transient) {
+    throw Error(ErrorCode::io, what + (result.out.empty() ? "" : " (" + summary(result.out) + ")"),
+                "free memory or disk space and try again");
+  }
+  const std::string log_path = keep_log(source, command, result, scratch);
+  throw Error(ErrorCode::compile_failed, what + ": " + summary(result.out),
+              log_path.empty() ? "the log could not be written" : "see " + log_path);
+}
+
+}  // namespace
+
+CppCompiler find_cpp_compiler() {
+  const std::string own = variable("TESSERA_CXX");
+  if (!own.empty()) {
+    auto command = command_of(own);
+    const std::string path = command.empty() ? "" : find_program(command[0]);
+    if (!path.empty()) return with_command(std::move(command), path);
+    return {{}, {}, "TESSERA_CXX='" + own + "' names no program"};
+  }
+  if (auto command = command_of(variable("CXX")); !command.empty()) {
+    const std::string path = find_program(command[0]);
+    if (!path.empty()) return with_command(std::move(command), path);
+    warn_once("CXX " + command[0],
+              "CXX='" + command[0] + "' names no program; looking for g++, clang++, c++ on PATH");
+  }
+  for (std::string_view name : kUsualNames) {
+    const std::string path = find_program(name);
+    if (!path.empty()) return with_command({std::string(name)}, path);
+  }
+  return {{}, {}, "there is no C++ compiler (g++, clang++ or c++) on PATH"};
+}
+
+Binary compile_cpp(const Source& source, const std::string& scratch, double timeout_s) {
+  CppCompiler compiler = find_cpp_compiler();
+  if (compiler.command.empty()) {
+    throw Error(ErrorCode::compile_failed, compiler.missing, std::string(kInstall));
+  }
+  const std::string folder = scratch.empty() ? temp_directory() : scratch;
+  TempDir temp(folder);
+  const std::string output = temp.path() + "/kernel.so";
+  std::vector<std::string> command = std::move(compiler.command);
+  command.insert(command.end(), std::begin(kFlags), std::end(kFlags));
+  command.insert(command.end(), source.flags.begin(), source.flags.end());
+  for (std::string_view word : {"-x", "c++", "-", "-o"}) command.emplace_back(word);
+  command.push_back(output);
+
+  const ProcessResult result =
+      run_process(command, source.unit, timeout_s, {"TMPDIR=" + temp.path(), "LC_ALL=C"});
+  if (!result.ok()) fail(source, command, result, folder);
+  Binary binary{source.symbol, try_read_file(output).value_or("")};
+  if (binary.bytes.substr(0, 4) !=
+      "\x7f"
+      "ELF") {
+    throw Error(ErrorCode::io,
+                "compiling " + source.symbol + " with " + command[0] +
+                    ": the compiler succeeded but made no " + "shared object",
+                "name another compiler in TESSERA_CXX");
+  }
+  log(LogLevel::debug, format("compiled %s in %.0f ms", source.symbol.c_str(), result.seconds * 1e3));
+  return binary;
+}
+
+}  // namespace tessera
