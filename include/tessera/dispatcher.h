@@ -33,18 +33,20 @@ struct Candidate {
 };
 
 // Returns indices into `candidates`, best first; the first is used. An empty answer is an error.
-using RankCallback = std::function<std::vector<size_t>(const Problem&, std::span<const Candidate> candidates)>;
+using RankCallback =
+    std::function<std::vector<size_t>(const Problem&, std::span<const Candidate> candidates)>;
 
+// Every member has an initialiser: {.threads = 1} is a whole set of options, without a warning.
 struct DispatcherOptions {
   std::string device = "cpu";  // "cpu", "null:ARCH" (plans, runs nothing)
   int threads = 0;             // CPU: 0 = all cores
   Policy policy = Policy::model;
-  int top_k = 3;               // of model_topk
-  std::string config;          // of explicit_config: a config's text form
-  RankCallback rank;           // of callback
-  std::string cache_dir;       // "": TESSERA_CACHE_DIR or the user's cache directory
-  std::vector<std::string> packs;       // prebuilt kernels to look in before compiling
-  std::shared_ptr<Registry> registry;   // the kernels to choose from; null: everything legal
+  int top_k = 3;                         // of model_topk
+  std::string config{};                  // of explicit_config: a config's text form
+  RankCallback rank{};                   // of callback
+  std::string cache_dir{};               // "": TESSERA_CACHE_DIR or the user's cache directory
+  std::vector<std::string> packs{};      // prebuilt kernels to look in before compiling
+  std::shared_ptr<Registry> registry{};  // the kernels to choose from; null: everything legal
 };
 
 struct Explanation {
@@ -55,7 +57,7 @@ struct Explanation {
   std::vector<Candidate> candidates;  // best predicted first
   std::vector<Rejected> rejected;     // in enumeration order; filled on request
   Choice choice;
-  double select_us = 0;               // wall time of enumeration and ranking
+  double select_us = 0;  // wall time of enumeration and ranking
 };
 
 // How the kernel of the last get() of a problem came to be.
@@ -86,10 +88,11 @@ class Dispatcher {
   // The generated unit for the choice: short form (one include) or, with `whole`, as it is compiled.
   std::string emit(const Problem& problem, bool whole = false);
 
-  // Compiles what the problems need, in parallel. Calls progress(done, total, text) from one thread at a time. Returns
-  // one error text per problem, "" where it went well.
-  std::vector<std::string> build(std::span<const Problem> problems, int jobs,
-                                 const std::function<void(size_t, size_t, const std::string&)>& progress = {});
+  // Compiles what the problems need, in parallel. Calls progress(done, total, text) from one thread at a
+  // time. Returns one error text per problem, "" where it went well.
+  std::vector<std::string> build(
+      std::span<const Problem> problems, int jobs,
+      const std::function<void(size_t, size_t, const std::string&)>& progress = {});
 
   const DispatcherOptions& options() const;
   Json describe() const;  // device, architecture, compiler, cache directory

@@ -23,17 +23,17 @@ struct Choice {
   ChoiceSource source = ChoiceSource::model;
 };
 
-// Device addresses of one run. A, B: the problem's operand types; C: its output type; d: one per epilogue step that
-// takes a D tensor, in order, of the problem's d type. Full D tensors are packed row-major m x n per batch (leading
-// dimension n, batch stride m * n); row and column vectors are shared by all batches. C may not overlap any input.
-// b is the packed buffer when the problem says prepack=b.
+// Device addresses of one run. A, B: the problem's operand types; C: its output type; d: one per epilogue
+// step that takes a D tensor, in order, of the problem's d type. Full D tensors are packed row-major m x n
+// per batch (leading dimension n, batch stride m * n); row and column vectors are shared by all batches. C
+// may not overlap any input. b is the packed buffer when the problem says prepack=b.
 struct Buffers {
   const void* a = nullptr;
   const void* b = nullptr;
   void* c = nullptr;
   std::array<const void*, Epilogue::kMaxD> d{};
-  std::optional<double> alpha, beta;  // instead of the problem's
-  void* workspace = nullptr;          // at least workspace_bytes(), 64-byte aligned; null: the kernel brings its own
+  std::optional<double> alpha{}, beta{};  // instead of the problem's
+  void* workspace = nullptr;  // at least workspace_bytes(), 64-byte aligned; null: the kernel brings its own
 };
 
 class Kernel {
@@ -44,17 +44,18 @@ class Kernel {
   const Choice& choice() const { return choice_; }
 
   // Runs to completion (CPU) or enqueues (GPU). Thread-safe: any number of calls at once on distinct outputs.
-  // Error(bad_input) before anything is written when a needed buffer is null, misaligned for its element type, or C
-  // overlaps an input.
+  // Error(bad_input) before anything is written when a needed buffer is null, misaligned for its element
+  // type, or C overlaps an input.
   virtual void run(const Buffers& buffers) const = 0;
 
-  // run() without the checks, for a caller that validated its buffers once (null, alignment, overlap are undefined).
+  // run() without the checks, for a caller that validated its buffers once (null, alignment, overlap are
+  // undefined).
   virtual void run_unchecked(const Buffers& buffers) const = 0;
 
   virtual size_t workspace_bytes() const = 0;
 
-  // For problems with prepack=b: bytes of packed B (all batches), and the packing itself. `ldb` is B's own leading
-  // dimension in elements (Problem::kPacked: tight), batches are ldb * (rows or columns) apart.
+  // For problems with prepack=b: bytes of packed B (all batches), and the packing itself. `ldb` is B's own
+  // leading dimension in elements (Problem::kPacked: tight), batches are ldb * (rows or columns) apart.
   virtual size_t packed_b_bytes() const = 0;
   virtual void pack_b(const void* b, void* packed, int64_t ldb = Problem::kPacked) const = 0;
 
