@@ -424,8 +424,9 @@ void check(const ArchSpec& a) {
       }
     }
   }
-  for (const CacheLevel* l : {&a.l1, &a.l2}) {
-    if (a.dram.bytes_per_cycle > l->bytes_per_cycle) bad("dram: faster than a cache");
+  const int l1_count = a.backend == BackendKind::cpu ? 1 : a.compute_units;
+  if (a.dram.bytes_per_cycle > std::min(a.l1.bytes_per_cycle * l1_count, a.l2.bytes_per_cycle)) {
+    bad("dram: faster than a cache");
   }
   a.backend == BackendKind::cpu ? check_cpu(a) : check_gpu(a);
 }

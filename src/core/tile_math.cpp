@@ -1,8 +1,17 @@
 #include "core/tile_math.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace tessera {
+
+int64_t saturated_product(std::initializer_list<int64_t> factors) {
+  int64_t out = 1;
+  for (int64_t f : factors) {
+    if (__builtin_mul_overflow(out, f, &out)) return std::numeric_limits<int64_t>::max();
+  }
+  return out;
+}
 
 DType compute_type(DType memory, const Instruction& inst) {
   if (info(memory).is_float) {
@@ -19,9 +28,11 @@ int64_t rows_of(const GemmView& v, const KernelConfig& c) { return c.swap_ab ? v
 int64_t cols_of(const GemmView& v, const KernelConfig& c) { return c.swap_ab ? v.m : v.n; }
 
 int64_t staged_bytes(const GemmView& v, const KernelConfig& c) {
-  const int64_t one = int64_t{c.block_m} * c.block_k * bytes_of(v.a.type) +
-                      int64_t{c.block_n} * c.block_k * bytes_of(v.b.type);
-  return one * std::max(c.stages, 1);
+  const int64_t a = saturated_product({c.block_m, c.block_k, bytes_of(v.a.type)});
+  const int64_t b = saturated_product({c.block_n, c.block_k, bytes_of(v.b.type)});
+  int64_t one;
+  if (__builtin_add_overflow(a, b, &one)) one = std::numeric_limits<int64_t>::max();
+  return saturated_product({one, std::max(c.stages, 1)});
 }
 
 }  // namespace tessera

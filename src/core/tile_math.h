@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "core/arch_spec.h"
 #include "core/gemm_view.h"
@@ -11,6 +12,10 @@ namespace tessera {
 
 inline int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 inline int64_t round_up(int64_t x, int64_t y) { return ceil_div(x, y) * y; }
+
+// The product of non-negative numbers, or the largest int64_t when it does not fit: bounds may be checked on unchecked
+// knob values.
+int64_t saturated_product(std::initializer_list<int64_t> factors);
 
 // useful / padded extent: 129 on a tile of 128 is 129 / 256.
 inline double fill(int64_t extent, int64_t tile) {

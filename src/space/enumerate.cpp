@@ -38,8 +38,8 @@ bool all_allow(std::span<const Rule* const> list, const GemmView& v, const Kerne
 
 class Walk {
  public:
-  Walk(const GemmView& v, const ArchSpec& a, Family f, bool prune, const std::function<void(const KernelConfig&)>& visit)
-      : v_(v), a_(a), plan_(family_plan(f)), prune_(prune), visit_(visit), values_(plan_.space->knobs.size()) {
+  Walk(const GemmView& v, const ArchSpec& a, Family f, bool prune, std::function<void(const KernelConfig&)> visit)
+      : v_(v), a_(a), plan_(family_plan(f)), prune_(prune), visit_(std::move(visit)), values_(plan_.space->knobs.size()) {
     config_.family = static_cast<int>(f);
   }
 
@@ -74,27 +74,33 @@ class Walk {
   const ArchSpec& a_;
   const FamilyPlan& plan_;
   bool prune_;
-  const std::function<void(const KernelConfig&)>& visit_;
+  std::function<void(const KernelConfig&)> visit_;
   std::vector<std::vector<KnobValue>> values_;
   KernelConfig config_;
 };
 
-void walk_all(const GemmView& v, const ArchSpec& a, bool prune, const std::function<void(const KernelConfig&)>& visit) {
-  for (Family f : a.families) {
-    if (family_space(f).offers(v)) Walk(v, a, f, prune, visit).run();
-  }
-}
-
 }  // namespace
 
 void for_each_candidate(const GemmView& v, const ArchSpec& a, const std::function<void(const KernelConfig&)>& visit) {
-  walk_all(v, a, false, visit);
+  for (Family f : a.families) {
+    if (!family_space(f).offers(v)) continue;
+    bool any = false;
+    Walk(v, a, f, false, [&](const KernelConfig& c) {
+      any = true;
+      visit(c);
+    }).run();
+    KernelConfig bare;
+    bare.family = static_cast<int>(f);
+    if (!any) visit(bare);
+  }
 }
 
 std::vector<KernelConfig> legal_configs(const GemmView& v, const ArchSpec& a) {
   std::vector<KernelConfig> out;
   out.reserve(512);
-  walk_all(v, a, true, [&](const KernelConfig& c) { out.push_back(c); });
+  for (Family f : a.families) {
+    if (family_space(f).offers(v)) Walk(v, a, f, true, [&](const KernelConfig& c) { out.push_back(c); }).run();
+  }
   return out;
 }
 

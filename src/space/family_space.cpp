@@ -56,10 +56,14 @@ const ValueSource* find_source(const std::string& name) {
 KnobSpace read_knob(const std::string& name, const Json& j) {
   KnobSpace k;
   k.name = name;
-  for (const ConfigField& f : config_fields()) {
-    if (f.name == name || (f.key == name && !find_config_field(name))) k.fields.push_back(&f);
+  for (std::string_view word : split_words(name)) {
+    const size_t before = k.fields.size();
+    for (const ConfigField& f : config_fields()) {
+      if (f.name == word || (f.key == word && !find_config_field(word))) k.fields.push_back(&f);
+    }
+    if (k.fields.size() == before || word == "family") bad("unknown knob '" + std::string(word) + "'");
   }
-  if (k.fields.empty() || name == "family") bad("unknown knob '" + name + "'");
+  if (k.fields.empty() || k.fields.size() > KnobValue{}.size()) bad("one to three knobs are decided together");
   if (j.is_array()) {
     k.source = find_source("list");
     read_list(k, j);

@@ -29,7 +29,7 @@ struct ValueSource {
 std::span<const ValueSource> value_sources();
 
 struct KnobSpace {
-  std::string name;                       // a knob, or a text key that several share
+  std::string name;                       // knobs decided together, by name or by the text key they share
   std::vector<const ConfigField*> fields; // at most three
   const ValueSource* source = nullptr;
   std::vector<KnobValue> listed;          // of sources that choose from a list

@@ -55,10 +55,21 @@ consteval uint64_t reads(std::string_view words) {
 constexpr bool divides(int64_t part, int64_t whole) { return part >= 1 && whole % part == 0; }
 constexpr bool power_of_two(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
 
+// Waves of a workgroup, and its lanes.
+inline int64_t waves(C c) { return saturated_product({c.wave_m, c.wave_n, c.wave_k}); }
+inline int64_t lanes(C c, A a) { return saturated_product({waves(c), a.wave_size}); }
+
+// Whether elements in memory may be loaded `vec` at a time: along the contiguous axis, from every row and group.
+bool vector_fits(const Operand& o, int64_t groups, int vec);
+
+// Shared memory of a tma_ws block: stages, the buffer of C, barriers.
+int64_t tma_smem(V v, C c);
+
 // The files of rows.
 std::span<const Rule> common_rules();
 std::span<const Rule> cpu_rules();
 std::span<const Rule> amd_rules();
 std::span<const Rule> cuda_rules();
+std::span<const Rule> gpu_rules();
 
 }  // namespace tessera

@@ -63,7 +63,7 @@ constexpr Rule kRules[] = {
      [](V, C c, A a) { return known_family(c) && a.runs(c.family_id()); },
      "the architecture does not run this kernel family"},
     {"types", kAnyFamily, reads("family"), has_instruction,
-     "the architecture has no instruction that this family issues for these operand types"},
+     "the architecture has no instruction that this family issues for these operand types (and a prepacked B, if it is)"},
     {"instruction", kAnyFamily, reads("family inst"), is_instruction,
      "inst is not the shape of an instruction that this family issues for these operand types on this architecture"},
     {"prepacked", kAnyFamily, reads("preshuffle"),

@@ -12,7 +12,8 @@
 
 namespace tessera {
 
-// Every candidate of every family of `a`, legal or not, in a fixed order, each once.
+// Every candidate of every family of `a`, legal or not, in a fixed order, each once. A family that has no candidate at all
+// for this view (no instruction for its types, say) shows itself by one config without knobs, which a rule rejects.
 void for_each_candidate(const GemmView& v, const ArchSpec& a, const std::function<void(const KernelConfig&)>& visit);
 
 // The candidates no rule rejects, in the same order. Well under a millisecond on a CPU architecture: values that no

@@ -3,6 +3,7 @@
 
 #include "core/tile_math.h"
 #include "space/family_space.h"
+#include "space/rule_row.h"
 
 namespace tessera {
 namespace {
@@ -38,6 +39,48 @@ TESSERA_SOURCE(tiles) {
   }
 }
 
+// Blocks of a workgroup. One that a smaller listed block makes wasteful is left out, unless the smaller is below the least
+// tile of the architecture.
+TESSERA_SOURCE(gpu_blocks) {
+  const auto& least = v.b_prepacked ? a.min_tile_preshuffle : a.min_tile;
+  const int64_t extents[] = {v.m, v.n, v.k};
+  for (const KnobValue& t : k.listed) {
+    bool wasteful = false;
+    for (const KnobValue& o : k.listed) {
+      for (size_t i = 0; i < 3; ++i) {
+        const size_t j = (i + 1) % 3, l = (i + 2) % 3;
+        wasteful |= extents[i] <= o[i] && least[i] <= o[i] && o[i] < t[i] && o[j] == t[j] && o[l] == t[l];
+      }
+    }
+    if (!wasteful) out.push_back(t);
+  }
+}
+
+// 0, and 1 where blocks of C outnumber the compute units.
+TESSERA_SOURCE(many_blocks) {
+  out.push_back({0});
+  if (c.block_m < 1 || c.block_n < 1) return;
+  const int64_t c_blocks = ceil_div(v.m, c.block_m) * ceil_div(v.n, c.block_n);
+  if (saturated_product({v.groups, c_blocks, c.split_k}) > a.compute_units) out.push_back({1});
+}
+
+// The way that keeps the longer side of C's grid of blocks in the outer loop.
+TESSERA_SOURCE(short_side) {
+  const bool wide = c.block_m >= 1 && c.block_n >= 1 &&
+                    ceil_div(cols_of(v, c), c.block_n) > ceil_div(rows_of(v, c), c.block_m);
+  out.push_back({static_cast<int>(wide ? Raster::along_m : Raster::along_n)});
+}
+
+// The most listed stages that shared memory holds (the least of them when none fits).
+TESSERA_SOURCE(deepest) {
+  KernelConfig trial = c;
+  out.push_back(k.listed.front());
+  for (const KnobValue& stages : k.listed) {
+    trial.stages = stages[0];
+    if (stages[0] > out.back()[0] && tma_smem(v, trial) <= a.smem_bytes) out.back() = stages;
+  }
+}
+
 // Cache blocks. One that covers its extent is 0, the whole extent.
 TESSERA_SOURCE(blocks) {
   const int64_t extents[] = {rows_of(v, c), cols_of(v, c), v.k};
@@ -48,6 +91,46 @@ TESSERA_SOURCE(blocks) {
     if (std::find(out.begin(), out.end(), b) == out.end()) out.push_back(b);
   }
 }
+
+// (scheduler, double_buffer) that go with the pipeline.
+TESSERA_SOURCE(pipeline_modes) {
+  const PipelineTraits* traits = a.find_pipeline(static_cast<Pipeline>(c.pipeline));
+  if (!traits) return;
+  for (Scheduler s : traits->schedulers) {
+    for (int double_buffer : traits->double_buffer) out.push_back({static_cast<int>(s), double_buffer});
+  }
+}
+
+// Of the architecture's pipelines those listed; for a prepacked B the one that takes it.
+TESSERA_SOURCE(pipelines) {
+  for (const KnobValue& p : k.listed) {
+    const bool preshuffles = p[0] == static_cast<int>(Pipeline::preshufflev2);
+    if (preshuffles == v.b_prepacked && a.find_pipeline(static_cast<Pipeline>(p[0]))) out.push_back(p);
+  }
+}
+
+// The most elements of at most 16 bytes that divide the operand's contiguous extent, leading dimension and stride.
+void widest(const Operand& o, int64_t groups, Out& out) {
+  int vec = 16 / bytes_of(o.type);
+  while (vec > 1 && !vector_fits(o, groups, vec)) vec /= 2;
+  out.push_back({vec});
+}
+
+TESSERA_SOURCE(widest_a) { widest(v.a, v.groups, out); }
+TESSERA_SOURCE(widest_b) { v.b_prepacked ? out.push_back({16 / bytes_of(v.b.type)}) : widest(v.b, v.groups, out); }
+TESSERA_SOURCE(widest_c) { widest(v.c, v.groups, out); }
+
+// (pad_m, pad_n, pad_k): 0 where blocks divide the extent.
+TESSERA_SOURCE(needed) {
+  const int64_t step_k = saturated_product({c.block_k, c.split_k});
+  out.push_back({!divides(c.block_m, v.m), !divides(c.block_n, v.n), !divides(step_k, v.k)});
+}
+
+// A block as wide as the instruction.
+TESSERA_SOURCE(same_as_inst_n) { out.push_back({c.inst_n}); }
+
+// Elements of A in `limit` bytes.
+TESSERA_SOURCE(row_bytes) { out.push_back({static_cast<int>(k.limit / bytes_of(v.a.type))}); }
 
 TESSERA_SOURCE(prepacked) { out.push_back({v.b_prepacked}); }
 
@@ -71,8 +154,20 @@ constexpr ValueSource kSources[] = {
     {"instructions", false, instructions, "the architecture's instructions for these operand types"},
     {"wave_grids", false, wave_grids, "the architecture's wave grids"},
     {"tiles", true, tiles, "listed register tiles, without those a smaller one makes wasteful"},
+    {"gpu_blocks", false, gpu_blocks, "listed blocks, without those a smaller one makes wasteful"},
+    {"many_blocks", true, many_blocks, "0, and 1 where blocks of C outnumber the compute units"},
+    {"short_side", true, short_side, "the walk along the shorter side of C's grid of blocks"},
+    {"deepest", true, deepest, "the most listed stages that shared memory holds"},
     {"blocks", true, blocks, "listed cache blocks, 0 where they cover the whole extent"},
     {"prepacked", false, prepacked, "1 exactly when the problem's B is prepacked"},
+    {"pipelines", false, pipelines, "of the listed pipelines those the architecture has"},
+    {"pipeline_modes", true, pipeline_modes, "scheduler and double_buffer that go with the pipeline"},
+    {"widest_a", false, widest_a, "the widest load of A"},
+    {"widest_b", false, widest_b, "the widest load of B"},
+    {"widest_c", false, widest_c, "the widest store of C"},
+    {"needed", true, needed, "pad flags, 0 where the blocks divide the problem"},
+    {"inst_n", true, same_as_inst_n, "the width of the instruction"},
+    {"row_bytes", false, row_bytes, "the elements of A in `limit` bytes"},
     {"narrow", false, narrow, "0, and 1 where C has fewer columns than the limit"},
     {"idle_units", false, idle_units, "powers of two where C is too small to occupy the compute units"},
 };
