@@ -1,9 +1,8 @@
 // The JSON form of an ArchSpec: one table of keys, read and written.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <functional>
-#include <limits>
+#include <tuple>
 
 #include "base/text.h"
 #include "core/arch_spec.h"
@@ -21,9 +20,7 @@ template <class F>
 auto at(std::string_view where, F read) {
   try {
     return read();
-  } catch (const Error& e) {
-    throw e.on(where);
-  }
+  } catch (const Error& e) { throw e.on(where); }
 }
 
 // The members of an object, each of which must be asked for before finish().
@@ -58,11 +55,14 @@ class Members {
 
 int64_t read_count(const Json& j, int64_t low, int64_t high = int64_t{1} << 50) {
   const int64_t v = j.as_int();
-  if (v < low || v > high) bad(std::to_string(v) + " is not in " + std::to_string(low) + ".." + std::to_string(high));
+  if (v < low || v > high)
+    bad(std::to_string(v) + " is not in " + std::to_string(low) + ".." + std::to_string(high));
   return v;
 }
 
-int read_int(const Json& j, int low, int high = 1 << 24) { return static_cast<int>(read_count(j, low, high)); }
+int read_int(const Json& j, int low, int high = 1 << 24) {
+  return static_cast<int>(read_count(j, low, high));
+}
 
 double read_number(const Json& j, double low) {
   const double v = j.as_double();
@@ -99,7 +99,8 @@ std::vector<std::string> read_strings(const Json& j) {
   std::vector<std::string> out;
   for (const Json& item : j.items()) {
     if (item.as_string().empty()) bad("an empty word");
-    if (std::find(out.begin(), out.end(), item.as_string()) != out.end()) bad("'" + item.as_string() + "' is listed twice");
+    if (std::find(out.begin(), out.end(), item.as_string()) != out.end())
+      bad("'" + item.as_string() + "' is listed twice");
     out.push_back(item.as_string());
   }
   return out;
@@ -119,7 +120,8 @@ Triple read_triple(const Json& j) {
   Triple out{};
   for (size_t i = 0; i < 3; ++i) {
     auto v = pieces.size() == 3 ? parse_int(pieces[i]) : std::nullopt;
-    if (!v || *v < 1 || *v > 65536) bad("'" + j.as_string() + "' is not three positive numbers joined by 'x'");
+    if (!v || *v < 1 || *v > 65536)
+      bad("'" + j.as_string() + "' is not three positive numbers joined by 'x'");
     out[i] = static_cast<int>(*v);
   }
   return out;
@@ -165,7 +167,8 @@ Instruction read_types(const Json& j) {
 }
 
 std::string types_text(const Instruction& i) {
-  return std::string(to_string(i.a)) + ' ' + std::string(to_string(i.b)) + ' ' + std::string(to_string(i.acc));
+  return std::string(to_string(i.a)) + ' ' + std::string(to_string(i.b)) + ' ' +
+         std::string(to_string(i.acc));
 }
 
 // A row lists shapes for standard and for preshuffled B; without "preshuffle_shapes" they are the same.
@@ -189,7 +192,9 @@ void read_instructions(ArchSpec& a, const Json& rows) {
         row.flops_per_cycle = flops;
         auto add = [&](const Triple& shape) {
           std::tie(row.m, row.n, row.k) = std::tuple_cat(shape);
-          auto has = [&](const std::vector<Triple>& list) { return std::find(list.begin(), list.end(), shape) != list.end(); };
+          auto has = [&](const std::vector<Triple>& list) {
+            return std::find(list.begin(), list.end(), shape) != list.end();
+          };
           row.standard = has(shapes);
           row.preshuffle = has(preshuffle);
           a.instructions.push_back(row);
@@ -214,12 +219,15 @@ Json write_instructions(const ArchSpec& a) {
     bool same = true;
     for (; last < a.instructions.size(); ++last) {
       const Instruction& i = a.instructions[last];
-      if (i.name != head.name || types_text(i) != types_text(head) || i.flops_per_cycle != head.flops_per_cycle) break;
+      if (i.name != head.name || types_text(i) != types_text(head) ||
+          i.flops_per_cycle != head.flops_per_cycle)
+        break;
       if (i.standard) shapes.push(triple_text({i.m, i.n, i.k}));
       if (i.preshuffle) preshuffle.push(triple_text({i.m, i.n, i.k}));
       same &= i.standard == i.preshuffle;
     }
-    Json row = Json::object({{"name", head.name}, {"types", Json::array().push(types_text(head))}, {"shapes", shapes}});
+    Json row = Json::object(
+        {{"name", head.name}, {"types", Json::array().push(types_text(head))}, {"shapes", shapes}});
     if (!same) row.set("preshuffle_shapes", preshuffle);
     rows.push(row.set("flops_per_cycle", head.flops_per_cycle));
     first = last;
@@ -237,8 +245,10 @@ PipelineTraits read_pipeline(const Json& j) {
   for (const Json& v : m.at("smem_bytes").items()) out.smem_bytes.push_back(read_count(v, 1));
   for (const Json& v : m.at("split_image").items()) out.split_image.push_back(read_int(v, 0, 1));
   m.finish({"name", "schedulers", "stores", "double_buffer", "smem_bytes", "split_image"});
-  if (out.double_buffer.size() != out.smem_bytes.size()) bad("smem_bytes needs one value for each of double_buffer");
-  if (out.schedulers.empty() || out.stores.empty() || out.double_buffer.empty()) bad("an empty list allows nothing");
+  if (out.double_buffer.size() != out.smem_bytes.size())
+    bad("smem_bytes needs one value for each of double_buffer");
+  if (out.schedulers.empty() || out.stores.empty() || out.double_buffer.empty())
+    bad("an empty list allows nothing");
   return out;
 }
 
@@ -266,12 +276,16 @@ struct Key {
 
 Key count_key(std::string_view name, Needed needed, int ArchSpec::*member, int low) {
   return {name, needed, [=](ArchSpec& a, const Json& j) { a.*member = read_int(j, low); },
-          [=](const ArchSpec& a) { return Json(a.*member); }};
+          [=](const ArchSpec& a) {
+            return needed == optional && a.*member == ArchSpec{}.*member ? Json() : Json(a.*member);
+          }};
 }
 
 Key strings_key(std::string_view name, Needed needed, std::vector<std::string> ArchSpec::*member) {
   return {name, needed, [=](ArchSpec& a, const Json& j) { a.*member = read_strings(j); },
-          [=](const ArchSpec& a) { return write_strings(a.*member); }};
+          [=](const ArchSpec& a) {
+            return needed == optional && (a.*member).empty() ? Json() : write_strings(a.*member);
+          }};
 }
 
 Key level_key(std::string_view name, Needed needed, CacheLevel ArchSpec::*member, bool sized) {
@@ -284,7 +298,9 @@ Key level_key(std::string_view name, Needed needed, CacheLevel ArchSpec::*member
 // A triple of numbers, left out at 1x1x1.
 Key triple_key(std::string_view name, Triple ArchSpec::*member) {
   return {name, optional, [=](ArchSpec& a, const Json& j) { a.*member = read_triple(j); },
-          [=](const ArchSpec& a) { return a.*member == Triple{1, 1, 1} ? Json() : Json(triple_text(a.*member)); }};
+          [=](const ArchSpec& a) {
+            return a.*member == Triple{1, 1, 1} ? Json() : Json(triple_text(a.*member));
+          }};
 }
 
 constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};
@@ -367,70 +383,6 @@ const std::vector<Key>& keys() {
   return table;
 }
 
-bool power_of_two(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
-
-void check_cpu(const ArchSpec& a) {
-  if (!power_of_two(a.vector_bits)) bad("vector_bits: " + std::to_string(a.vector_bits) + " is not a power of two");
-  if (a.features.empty()) bad("features: an architecture that needs no feature would match every CPU");
-  for (const Instruction& i : a.instructions) {
-    if (i.m == 1 && i.n * 32 != a.vector_bits) {
-      bad("instructions: " + i.name + " " + triple_text({i.m, i.n, i.k}) + " does not fill a vector of " +
-          std::to_string(a.vector_bits) + " bits");
-    }
-  }
-}
-
-void check_gpu(const ArchSpec& a) {
-  if (!power_of_two(a.wave_size)) bad("wave_size: " + std::to_string(a.wave_size) + " is not a power of two");
-  if (a.max_threads_per_block % a.wave_size) bad("max_threads_per_block: not a multiple of wave_size");
-  for (size_t i = 0; i < a.wave_grids.size(); ++i) {
-    const Triple& g = a.wave_grids[i];
-    if (int64_t{g[0]} * g[1] * g[2] * a.wave_size > a.max_threads_per_block) {
-      bad("wave_grids: " + triple_text(g) + " exceeds max_threads_per_block");
-    }
-    if (std::count(a.wave_grids.begin(), a.wave_grids.end(), g) > 1) bad("wave_grids: " + triple_text(g) + " is listed twice");
-  }
-  for (const PipelineTraits& p : a.pipelines) {
-    const std::string name = value_text(*find_config_field("pipeline"), static_cast<int>(p.pipeline));
-    for (int64_t bytes : p.smem_bytes) {
-      if (bytes > a.smem_bytes) bad("pipelines: " + name + " may use more than smem_bytes");
-    }
-    if (a.find_pipeline(p.pipeline) != &p) bad("pipelines: " + name + " is listed twice");
-  }
-  for (auto [least, align] : {std::pair{&a.min_tile, &a.tile_align}, {&a.min_tile_preshuffle, &a.tile_align_preshuffle}}) {
-    for (size_t i = 0; i < 3; ++i) {
-      if ((*least)[i] % (*align)[i]) bad("min_tile: " + triple_text(*least) + " is not aligned to " + triple_text(*align));
-    }
-  }
-}
-
-void check(const ArchSpec& a) {
-  if (a.name.empty() || a.name.find_first_of(" \t\r\n/=:") != a.name.npos) bad("name: '" + a.name + "' is not one plain word");
-  if (a.families.empty()) bad("families: none");
-  for (Family f : a.families) {
-    if (info(f).backend != a.backend) {
-      bad("families: " + std::string(to_string(f)) + " belongs to backend " + std::string(to_string(info(f).backend)));
-    }
-    if (std::count(a.families.begin(), a.families.end(), f) > 1) bad("families: " + std::string(to_string(f)) + " is listed twice");
-  }
-  if (a.instructions.empty()) bad("instructions: none");
-  for (size_t i = 0; i < a.instructions.size(); ++i) {
-    const Instruction& x = a.instructions[i];
-    if (x.name.empty()) bad("instructions: a row without a name");
-    for (size_t j = 0; j < i; ++j) {
-      const Instruction& y = a.instructions[j];
-      if (x.a == y.a && x.b == y.b && x.m == y.m && x.n == y.n && x.k == y.k) {
-        bad("instructions: " + triple_text({x.m, x.n, x.k}) + " for " + types_text(x) + " is listed twice");
-      }
-    }
-  }
-  const int l1_count = a.backend == BackendKind::cpu ? 1 : a.compute_units;
-  if (a.dram.bytes_per_cycle > std::min(a.l1.bytes_per_cycle * l1_count, a.l2.bytes_per_cycle)) {
-    bad("dram: faster than a cache");
-  }
-  a.backend == BackendKind::cpu ? check_cpu(a) : check_gpu(a);
-}
-
 }  // namespace
 
 ArchSpec parse_arch(std::string_view json_text, std::string_view origin) {
@@ -443,16 +395,18 @@ ArchSpec parse_arch(std::string_view json_text, std::string_view origin) {
     for (const Key& key : keys()) names.emplace_back(key.name);
     for (const Key& key : keys()) {
       const Json* value = members.find(key.name);
-      const bool here = key.needed == always || key.needed == (a.backend == BackendKind::cpu ? on_cpu : on_gpu);
+      const bool here =
+          key.needed == always || key.needed == (a.backend == BackendKind::cpu ? on_cpu : on_gpu);
       if (!value && here) bad("missing key '" + std::string(key.name) + "'");
       if (!value) continue;
       if (!here && key.needed != optional) {
-        bad("key '" + std::string(key.name) + "' does not belong to backend " + std::string(to_string(a.backend)));
+        bad("key '" + std::string(key.name) + "' does not belong to backend " +
+            std::string(to_string(a.backend)));
       }
       at(key.name, [&] { key.read(a, *value); });
     }
     members.finish(names);
-    check(a);
+    check_arch(a);
     return a;
   });
 }

@@ -15,7 +15,8 @@ std::vector<ArchSpec> load_all() {
   for (const EmbeddedFile& file : embedded_files()) {
     if (!file.path.starts_with(folder) || file.path == "arch/schema.json") continue;
     out.push_back(parse_arch(file.text, file.path));
-    const std::string_view stem = file.path.substr(folder.size(), file.path.size() - folder.size() - ending.size());
+    const std::string_view stem =
+        file.path.substr(folder.size(), file.path.size() - folder.size() - ending.size());
     if (out.back().name != stem) {
       throw Error(ErrorCode::bad_input, std::string(file.path) + ": name is '" + out.back().name + "'",
                   "an architecture is named as its file");
@@ -33,7 +34,9 @@ double ArchSpec::cost(std::string_view cost_name) const {
   throw Error(ErrorCode::internal, "architecture " + name + " has no cost '" + std::string(cost_name) + "'");
 }
 
-bool ArchSpec::runs(Family f) const { return std::find(families.begin(), families.end(), f) != families.end(); }
+bool ArchSpec::runs(Family f) const {
+  return std::find(families.begin(), families.end(), f) != families.end();
+}
 
 std::vector<const Instruction*> ArchSpec::instructions_for(DType a, DType b) const {
   std::vector<const Instruction*> out;

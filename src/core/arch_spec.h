@@ -74,7 +74,7 @@ struct ArchSpec {
   int64_t smem_bytes = 0;                 // shared memory one workgroup may use
   int registers_per_thread = 0;
   int max_cluster = 1;
-  int compute_capability = 0;             // CUDA: 90 for sm_90a
+  int compute_capability = 0;             // CUDA: 10 * major + minor
   std::string f8_encoding;                // "ocp" or "fnuz" where 8-bit floats are native, else ""
   std::vector<std::array<int, 3>> wave_grids;         // allowed (wave_m, wave_n, wave_k); empty = any
   std::vector<PipelineTraits> pipelines;
@@ -102,6 +102,8 @@ struct ArchSpec {
 // Unknown, missing and duplicate keys, unknown words and inconsistent values are refused: Error(bad_input).
 ArchSpec parse_arch(std::string_view json_text, std::string_view origin);
 Json to_json(const ArchSpec& a);
+// Error(bad_input), naming the key, when facts contradict each other.
+void check_arch(const ArchSpec& a);
 
 // The architectures embedded in this binary (arch/*.json), loaded and validated on first use, ordered by name.
 std::span<const ArchSpec> all_archs();

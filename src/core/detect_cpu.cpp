@@ -28,7 +28,8 @@ std::string cpu_flags() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     const size_t colon = line.find(':');
-    if (colon != line.npos && trim(std::string_view(line).substr(0, colon)) == "flags") return line.substr(colon + 1);
+    if (colon != line.npos && trim(std::string_view(line).substr(0, colon)) == "flags")
+      return line.substr(colon + 1);
   }
   return {};
 }

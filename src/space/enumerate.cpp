@@ -32,14 +32,21 @@ const FamilyPlan& family_plan(Family f) {
 
 namespace {
 
-bool all_allow(std::span<const Rule* const> list, const GemmView& v, const KernelConfig& c, const ArchSpec& a) {
+bool all_allow(std::span<const Rule* const> list, const GemmView& v, const KernelConfig& c,
+               const ArchSpec& a) {
   return std::all_of(list.begin(), list.end(), [&](const Rule* r) { return r->allows(v, c, a); });
 }
 
 class Walk {
  public:
-  Walk(const GemmView& v, const ArchSpec& a, Family f, bool prune, std::function<void(const KernelConfig&)> visit)
-      : v_(v), a_(a), plan_(family_plan(f)), prune_(prune), visit_(std::move(visit)), values_(plan_.space->knobs.size()) {
+  Walk(const GemmView& v, const ArchSpec& a, Family f, bool prune,
+       std::function<void(const KernelConfig&)> visit)
+      : v_(v),
+        a_(a),
+        plan_(family_plan(f)),
+        prune_(prune),
+        visit_(std::move(visit)),
+        values_(plan_.space->knobs.size()) {
     config_.family = static_cast<int>(f);
   }
 
@@ -81,7 +88,8 @@ class Walk {
 
 }  // namespace
 
-void for_each_candidate(const GemmView& v, const ArchSpec& a, const std::function<void(const KernelConfig&)>& visit) {
+void for_each_candidate(const GemmView& v, const ArchSpec& a,
+                        const std::function<void(const KernelConfig&)>& visit) {
   for (Family f : a.families) {
     if (!family_space(f).offers(v)) continue;
     bool any = false;
@@ -99,7 +107,8 @@ std::vector<KernelConfig> legal_configs(const GemmView& v, const ArchSpec& a) {
   std::vector<KernelConfig> out;
   out.reserve(512);
   for (Family f : a.families) {
-    if (family_space(f).offers(v)) Walk(v, a, f, true, [&](const KernelConfig& c) { out.push_back(c); }).run();
+    if (family_space(f).offers(v))
+      Walk(v, a, f, true, [&](const KernelConfig& c) { out.push_back(c); }).run();
   }
   return out;
 }

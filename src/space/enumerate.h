@@ -12,8 +12,8 @@ struct FamilyPlan {
   explicit FamilyPlan(Family f);
 
   const FamilySpace* space;
-  std::vector<const Rule*> at_start;             // decided before any knob
-  std::vector<std::vector<const Rule*>> ready;   // [k]: decided with knob k of the space
+  std::vector<const Rule*> at_start;            // decided before any knob
+  std::vector<std::vector<const Rule*>> ready;  // [k]: decided with knob k of the space
 };
 const FamilyPlan& family_plan(Family f);
 

@@ -17,9 +17,7 @@ template <class F>
 void at(std::string_view where, F read) {
   try {
     read();
-  } catch (const Error& e) {
-    throw e.on(where);
-  }
+  } catch (const Error& e) { throw e.on(where); }
 }
 
 KnobValue read_value(const KnobSpace& k, const Json& j) {
@@ -37,7 +35,8 @@ KnobValue read_value(const KnobSpace& k, const Json& j) {
 void read_list(KnobSpace& k, const Json& list) {
   for (const Json& item : list.items()) {
     const KnobValue value = read_value(k, item);
-    if (std::find(k.listed.begin(), k.listed.end(), value) != k.listed.end()) bad("'" + item.dump() + "' is listed twice");
+    if (std::find(k.listed.begin(), k.listed.end(), value) != k.listed.end())
+      bad("'" + item.dump() + "' is listed twice");
     k.listed.push_back(value);
   }
   if (k.listed.empty()) bad("an empty list of values");
@@ -63,7 +62,8 @@ KnobSpace read_knob(const std::string& name, const Json& j) {
     }
     if (k.fields.size() == before || word == "family") bad("unknown knob '" + std::string(word) + "'");
   }
-  if (k.fields.empty() || k.fields.size() > KnobValue{}.size()) bad("one to three knobs are decided together");
+  if (k.fields.empty() || k.fields.size() > KnobValue{}.size())
+    bad("one to three knobs are decided together");
   if (j.is_array()) {
     k.source = find_source("list");
     read_list(k, j);
@@ -138,7 +138,8 @@ std::vector<FamilySpace> load_all() {
     const EmbeddedFile* file = find_embedded_file(path);
     if (!file) throw Error(ErrorCode::internal, path + " is not part of this binary");
     out.push_back(parse_family_space(file->text, path));
-    if (out.back().family != f.family) bad(path + ": family is '" + std::string(to_string(out.back().family)) + "'");
+    if (out.back().family != f.family)
+      bad(path + ": family is '" + std::string(to_string(out.back().family)) + "'");
   }
   return out;
 }
@@ -147,7 +148,8 @@ std::vector<FamilySpace> load_all() {
 
 bool FamilySpace::offers(const GemmView& v) const {
   if (max_narrow && std::min(v.m, v.n) > max_narrow) return false;
-  return !max_work || static_cast<double>(v.m) * v.n * std::max<int64_t>(v.k, 1) <= static_cast<double>(max_work);
+  return !max_work ||
+         static_cast<double>(v.m) * v.n * std::max<int64_t>(v.k, 1) <= static_cast<double>(max_work);
 }
 
 bool FamilySpace::issues(const Instruction& i, DType a, DType b, bool with_preshuffle) const {
@@ -161,7 +163,8 @@ FamilySpace parse_family_space(std::string_view json_text, std::string_view orig
   FamilySpace out;
   at(origin, [&] {
     for (const char* key : {"family", "instructions", "knobs"}) json.at(key);
-    for (const auto& [key, value] : json.members()) at(key, [&, &k = key, &v = value] { read_key(out, k, v); });
+    for (const auto& [key, value] : json.members())
+      at(key, [&, &k = key, &v = value] { read_key(out, k, v); });
   });
   return out;
 }

@@ -22,28 +22,28 @@ struct KnobSpace;
 struct ValueSource {
   std::string_view name;
   bool uses_config;  // depends on knobs decided before
-  void (*values)(const GemmView& v, const ArchSpec& a, const FamilySpace& f, const KnobSpace& k, const KernelConfig& c,
-                 std::vector<KnobValue>& out);
+  void (*values)(const GemmView& v, const ArchSpec& a, const FamilySpace& f, const KnobSpace& k,
+                 const KernelConfig& c, std::vector<KnobValue>& out);
   std::string_view doc;
 };
 std::span<const ValueSource> value_sources();
 
 struct KnobSpace {
-  std::string name;                       // knobs decided together, by name or by the text key they share
-  std::vector<const ConfigField*> fields; // at most three
+  std::string name;                        // knobs decided together, by name or by the text key they share
+  std::vector<const ConfigField*> fields;  // at most three
   const ValueSource* source = nullptr;
-  std::vector<KnobValue> listed;          // of sources that choose from a list
-  int64_t limit = 0;                      // of sources that take one
+  std::vector<KnobValue> listed;  // of sources that choose from a list
+  int64_t limit = 0;              // of sources that take one
 };
 
 struct FamilySpace {
   Family family = Family::cpu_packed;
   std::vector<std::string> instructions;  // names of the instructions the family issues
-  std::vector<DType> types;               // of A, when the family takes only some; empty = all its instructions take
-  int64_t max_work = 0;                   // candidates are offered up to this m * n * k; 0 = no bound
-  int64_t max_narrow = 0;                 // and up to this min(m, n); 0 = no bound
-  std::vector<KnobSpace> knobs;           // in the order they are decided
-  uint64_t knob_set = 0;                  // bit i: knob i of config_fields() is among them (or the family itself)
+  std::vector<DType> types;      // of A, when the family takes only some; empty = all its instructions take
+  int64_t max_work = 0;          // candidates are offered up to this m * n * k; 0 = no bound
+  int64_t max_narrow = 0;        // and up to this min(m, n); 0 = no bound
+  std::vector<KnobSpace> knobs;  // in the order they are decided
+  uint64_t knob_set = 0;         // bit i: knob i of config_fields() is among them (or the family itself)
 
   bool offers(const GemmView& v) const;
   // Whether the family issues this instruction for operands of these types, with B preshuffled or not.

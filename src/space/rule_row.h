@@ -59,7 +59,8 @@ constexpr bool power_of_two(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
 inline int64_t waves(C c) { return saturated_product({c.wave_m, c.wave_n, c.wave_k}); }
 inline int64_t lanes(C c, A a) { return saturated_product({waves(c), a.wave_size}); }
 
-// Whether elements in memory may be loaded `vec` at a time: along the contiguous axis, from every row and group.
+// Whether elements in memory may be loaded `vec` at a time: along the contiguous axis, from every row and
+// group.
 bool vector_fits(const Operand& o, int64_t groups, int vec);
 
 // Shared memory of a tma_ws block: stages, the buffer of C, barriers.

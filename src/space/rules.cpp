@@ -9,7 +9,8 @@ namespace tessera {
 std::span<const Rule> rules() {
   static const std::vector<Rule> all = [] {
     std::vector<Rule> out;
-    for (auto rows : {common_rules(), cpu_rules(), gpu_rules(), amd_rules(), cuda_rules()}) out.insert(out.end(), rows.begin(), rows.end());
+    for (auto rows : {common_rules(), cpu_rules(), gpu_rules(), amd_rules(), cuda_rules()})
+      out.insert(out.end(), rows.begin(), rows.end());
     return out;
   }();
   return all;

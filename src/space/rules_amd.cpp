@@ -17,8 +17,8 @@ bool tile_aligned(C c, const std::array<int, 3>& align) {
   return divides(align[0], c.block_m) && divides(align[1], c.block_n) && divides(align[2], c.block_k);
 }
 
-// Whether all lanes of a workgroup can share an x (contiguous) by y tile evenly in loads of up to `vec` elements: lanes
-// of a wave fill whole rows of x, and the waves fill y.
+// Whether all lanes of a workgroup can share an x (contiguous) by y tile evenly in loads of up to `vec`
+// elements: lanes of a wave fill whole rows of x, and the waves fill y.
 bool workgroup_covers(int64_t x, int64_t y, int64_t vec, int64_t threads, int64_t wave) {
   if (x < 1 || y < 1 || vec < 1 || wave < 1 || !divides(threads, saturated_product({x, y}))) return false;
   const int64_t each = saturated_product({x, y}) / threads;
@@ -27,8 +27,8 @@ bool workgroup_covers(int64_t x, int64_t y, int64_t vec, int64_t threads, int64_
   return x % vec == 0 && along_x <= wave && wave % along_x == 0 && y % (threads / along_x) == 0;
 }
 
-// An operand whose tile is `extent` (m or n) by block_k. One that is not contiguous along k is turned around on its way
-// into shared memory, so there the other view counts too, at 16 bytes a store.
+// An operand whose tile is `extent` (m or n) by block_k. One that is not contiguous along k is turned around
+// on its way into shared memory, so there the other view counts too, at 16 bytes a store.
 bool operand_covered(const Operand& o, bool k_contiguous, int extent, int vec, C c, A a) {
   const int64_t threads = lanes(c, a);
   if (threads < 1) return false;
@@ -83,18 +83,22 @@ constexpr Rule kRules[] = {
     {"share_c", kAmdFamilies, reads("block_m block_n wave vec_c store"),
      [](V, C c, A a) {
        const int64_t threads = lanes(c, a);
-       return !shuffles_c(c) || (threads >= 1 && divides(c.wave_m, c.block_m) &&
-                                 workgroup_covers(c.block_n, c.block_m / c.wave_m, c.vec_c, threads, a.wave_size));
+       return !shuffles_c(c) ||
+              (threads >= 1 && divides(c.wave_m, c.block_m) &&
+               workgroup_covers(c.block_n, c.block_m / c.wave_m, c.vec_c, threads, a.wave_size));
      },
-     "the workgroup cannot share the shuffled tile of C evenly: block_n x block_m / wave_m, the waves and vec_c do not "
+     "the workgroup cannot share the shuffled tile of C evenly: block_n x block_m / wave_m, the waves and "
+     "vec_c do not "
      "divide"},
     {"odd_repeat", kAmdFamilies, reads("block_m block_n wave_m wave_n inst_m inst_n store"),
      [](V, C c, A) {
        return !shuffles_c(c) || (repeat_is_safe(c.block_m, c.wave_m, c.inst_m) &&
                                  repeat_is_safe(c.block_n, c.wave_n, c.inst_n));
      },
-     "cshuffle gives wrong results when a wave repeats a 32-wide instruction an odd number of times (such as 192/2/32)"},
-    {"split_k_d", kAmdFamilies, reads("split_k"), [](V v, C c, A) { return c.split_k <= 1 || v.epilogue.d_count() == 0; },
+     "cshuffle gives wrong results when a wave repeats a 32-wide instruction an odd number of times (such as "
+     "192/2/32)"},
+    {"split_k_d", kAmdFamilies, reads("split_k"),
+     [](V v, C c, A) { return c.split_k <= 1 || v.epilogue.d_count() == 0; },
      "parts of k are added up by atomics after the epilogue, so split_k cannot go with D tensors"},
     {"compv6_loads", kAmdFamilies, reads("pipeline block wave vec_a vec_b"),
      [](V, C c, A a) {
@@ -109,14 +113,14 @@ constexpr Rule kRules[] = {
      [](V, C c, A) { return is(c, Pipeline::preshufflev2) == (c.preshuffle != 0); },
      "preshuffle and the pipeline preshufflev2 go together"},
     {"preshuffle_layout", kAmdFamilies, reads("preshuffle"),
-     [](V v, C c, A) { return !c.preshuffle || v.layout == Layout::rcr; },
-     "preshuffle is for layout rcr"},
+     [](V v, C c, A) { return !c.preshuffle || v.layout == Layout::rcr; }, "preshuffle is for layout rcr"},
     {"preshuffle_k", kAmdFamilies, reads("preshuffle block_m block_k wave"),
      [](V v, C c, A a) { return !c.preshuffle || preshuffle_k(v, c, a); },
      "preshuffle: block_k is not 16-byte runs that divide a wave, or block_m not whole rows of all waves"},
     {"preshuffle_m", kAmdFamilies, reads("preshuffle block_m wave_m inst_m inst_k"),
      [](V v, C c, A a) { return !c.preshuffle || preshuffle_m(v, c, a); },
-     "preshuffle: what a lane holds of a wave's rows (inst_m * inst_k * repeats) is not whole 16-byte vectors"},
+     "preshuffle: what a lane holds of a wave's rows (inst_m * inst_k * repeats) is not whole 16-byte "
+     "vectors"},
 };
 
 }  // namespace

@@ -9,27 +9,30 @@ namespace {
 
 bool known_family(C c) { return c.family >= 0 && c.family < static_cast<int>(families().size()); }
 
-// The largest value of a number; products of two knobs and an element size then fit 64 bits with room to spare.
+// The largest value of a number; products of two knobs and an element size then fit 64 bits with room to
+// spare.
 constexpr int kLargestValue = 1 << 16;
 
 bool in_range(V, C c, A) {
   for (const ConfigField& f : config_fields()) {
     const int value = c.*f.member;
-    if (value < 0 || value > (f.names.empty() ? kLargestValue : static_cast<int>(f.names.size()) - 1)) return false;
+    if (value < 0 || value > (f.names.empty() ? kLargestValue : static_cast<int>(f.names.size()) - 1))
+      return false;
   }
   return true;
 }
 
 bool flags_are_binary(V, C c, A) {
-  for (int v : {c.pad_m, c.pad_n, c.pad_k, c.double_buffer, c.preshuffle, c.pack_a, c.swap_ab, c.persistent}) {
+  for (int v :
+       {c.pad_m, c.pad_n, c.pad_k, c.double_buffer, c.preshuffle, c.pack_a, c.swap_ab, c.persistent}) {
     if (v != 0 && v != 1) return false;
   }
   return true;
 }
 
 bool counts_are_positive(V, C c, A) {
-  for (int v : {c.wave_m, c.wave_n, c.wave_k, c.stages, c.vec_a, c.vec_b, c.vec_c, c.split_k, c.cluster_m, c.cluster_n,
-                c.swizzle, c.wave_groups, c.blocks_per_cu}) {
+  for (int v : {c.wave_m, c.wave_n, c.wave_k, c.stages, c.vec_a, c.vec_b, c.vec_c, c.split_k, c.cluster_m,
+                c.cluster_n, c.swizzle, c.wave_groups, c.blocks_per_cu}) {
     if (v < 1) return false;
   }
   return true;
@@ -48,8 +51,9 @@ bool only_own_knobs(V, C c, A) {
 bool has_instruction(V v, C c, A a) {
   if (!known_family(c)) return false;
   const FamilySpace& space = family_space(c.family_id());
-  return std::any_of(a.instructions.begin(), a.instructions.end(),
-                     [&](const Instruction& i) { return space.issues(i, v.a.type, v.b.type, v.b_prepacked); });
+  return std::any_of(a.instructions.begin(), a.instructions.end(), [&](const Instruction& i) {
+    return space.issues(i, v.a.type, v.b.type, v.b_prepacked);
+  });
 }
 
 bool is_instruction(V v, C c, A a) {
@@ -63,17 +67,17 @@ constexpr Rule kRules[] = {
      [](V, C c, A a) { return known_family(c) && a.runs(c.family_id()); },
      "the architecture does not run this kernel family"},
     {"types", kAnyFamily, reads("family"), has_instruction,
-     "the architecture has no instruction that this family issues for these operand types (and a prepacked B, if it is)"},
+     "the architecture has no instruction that this family issues for these operand types (and a prepacked "
+     "B, if it is)"},
     {"instruction", kAnyFamily, reads("family inst"), is_instruction,
-     "inst is not the shape of an instruction that this family issues for these operand types on this architecture"},
-    {"prepacked", kAnyFamily, reads("preshuffle"),
-     [](V v, C c, A) { return c.preshuffle == v.b_prepacked; },
+     "inst is not the shape of an instruction that this family issues for these operand types on this "
+     "architecture"},
+    {"prepacked", kAnyFamily, reads("preshuffle"), [](V v, C c, A) { return c.preshuffle == v.b_prepacked; },
      "preshuffle is 1 exactly when the problem says prepack=b"},
     {"swap_prepacked", kAnyFamily, reads("swap_ab"),
      [](V v, C c, A) { return !(c.swap_ab && v.b_prepacked); },
      "swap_ab reads B in the place of A, for which a prepacked B is in the wrong order"},
-    {"split_k", kAnyFamily, reads("split_k"),
-     [](V v, C c, A) { return c.split_k <= 1 || c.split_k <= v.k; },
+    {"split_k", kAnyFamily, reads("split_k"), [](V v, C c, A) { return c.split_k <= 1 || c.split_k <= v.k; },
      "split_k exceeds k: some part would be empty"},
     {"range", kAnyFamily, kAnyKnob, in_range,
      "a knob is out of range: numbers are 0 to 65536, words one of those the knob knows"},

@@ -29,7 +29,8 @@ constexpr Rule kRules[] = {
      "the accumulators of tile_m x tile_n exceed 7/8 of the vector registers"},
     {"dot_registers", kDot, reads("tile"),
      [](V, C c, A a) { return int64_t{c.tile_m} * c.tile_n <= accumulator_budget(a); },
-     "a dot kernel keeps one vector per element of its tile: tile_m * tile_n exceeds 7/8 of the vector registers"},
+     "a dot kernel keeps one vector per element of its tile: tile_m * tile_n exceeds 7/8 of the vector "
+     "registers"},
     {"amx_shape", kAmx, reads("tile inst"),
      [](V, C c, A) { return divides(c.inst_m, c.tile_m) && divides(c.inst_n, c.tile_n); },
      "tile_m and tile_n are whole numbers of AMX tiles (16)"},

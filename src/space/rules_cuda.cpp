@@ -11,10 +11,10 @@ constexpr uint32_t kCpAsync = family_set(Family::cp_async);
 constexpr uint32_t kSimt = family_set(Family::simt);
 constexpr uint32_t kGemv = family_set(Family::gemv);
 
-constexpr int kWarpGroup = 4;          // warps that issue a wgmma together
-constexpr int64_t kRow = 128;          // bytes of k in a swizzled row of shared memory
-constexpr int64_t kTmaAlign = 16;      // of strides that TMA walks
-constexpr int64_t kBarriers = 1024;    // shared memory kept for them and for alignment
+constexpr int kWarpGroup = 4;        // warps that issue a wgmma together
+constexpr int64_t kRow = 128;        // bytes of k in a swizzled row of shared memory
+constexpr int64_t kTmaAlign = 16;    // of strides that TMA walks
+constexpr int64_t kBarriers = 1024;  // shared memory kept for them and for alignment
 
 bool pingpong(C c) { return c.pipeline == static_cast<int>(Pipeline::pingpong); }
 bool shuffles_c(C c) { return c.store == static_cast<int>(Store::cshuffle); }
@@ -50,8 +50,10 @@ constexpr Rule kRules[] = {
        return c.wave_n == 1 && c.wave_k == 1 && divides(kWarpGroup, c.wave_m) && c.wave_m > 0 &&
               divides(saturated_product({c.wave_m / kWarpGroup, 64}), c.block_m);
      },
-     "consumers are whole warp groups along m (wave_m 4, 8, 12) of 64 rows each, which block_m is a multiple of"},
-    {"wgmma_k", kTma, reads("block_k inst_k"), [](V, C c, A) { return divides(c.inst_k, c.block_k) && c.block_k > 0; },
+     "consumers are whole warp groups along m (wave_m 4, 8, 12) of 64 rows each, which block_m is a multiple "
+     "of"},
+    {"wgmma_k", kTma, reads("block_k inst_k"),
+     [](V, C c, A) { return divides(c.inst_k, c.block_k) && c.block_k > 0; },
      "block_k is not a whole number of inst_k"},
     {"wgmma_threads", kTma, reads("wave pipeline"),
      [](V, C c, A a) {
@@ -59,31 +61,35 @@ constexpr Rule kRules[] = {
        return consumers <= a.max_threads_per_block - kWarpGroup * a.wave_size;
      },
      "consumers and the producer warp group exceed the threads of a block"},
-    {"tma_box", kTma, reads("block_m block_n"), [](V, C c, A) { return c.block_m <= 256 && c.block_n <= 256; },
-     "a TMA box has at most 256 rows"},
+    {"tma_box", kTma, reads("block_m block_n"),
+     [](V, C c, A) { return c.block_m <= 256 && c.block_n <= 256; }, "a TMA box has at most 256 rows"},
     {"tma_row", kTma, reads("block_k"),
-     [](V v, C c, A) { return saturated_product({c.block_k, bytes_of(v.a.type)}) == kRow; },
+     [](V v, C c, A) {
+       return saturated_product({c.block_k, bytes_of(v.a.type)}) == kRow;
+     },
      "block_k is one swizzled row of 128 bytes"},
     {"tma_align", kTma, 0, [](V v, C, A) { return tma_reads(v.a, v.groups) && tma_reads(v.b, v.groups); },
      "TMA needs leading dimensions and batch strides of A and B that are multiples of 16 bytes"},
     {"tma_store", kTma, reads("store"),
      [](V v, C c, A) { return !shuffles_c(c) || tma_reads(v.c, v.groups); },
      "the shuffled store goes through TMA: C's leading dimension and batch stride are multiples of 16 bytes"},
-    {"wgmma_k_major", kTma, 0,
-     [](V v, C, A) { return bytes_of(v.a.type) == 2 || v.layout == Layout::rcr; },
+    {"wgmma_k_major", kTma, 0, [](V v, C, A) { return bytes_of(v.a.type) == 2 || v.layout == Layout::rcr; },
      "wgmma reads 8-bit operands along k only (layout rcr)"},
     {"tma_smem", kTma, reads("block stages store pipeline"),
      [](V v, C c, A a) { return tma_smem(v, c) <= a.smem_bytes; },
      "the stages of A and B, the buffer of C and the barriers exceed the shared memory of a block"},
-    {"tma_stages", kTma | kCpAsync, reads("stages"), [](V, C c, A) { return c.stages >= 2 && c.stages <= 16; },
-     "the staging ring has 2 to 16 stages"},
+    {"tma_stages", kTma | kCpAsync, reads("stages"),
+     [](V, C c, A) { return c.stages >= 2 && c.stages <= 16; }, "the staging ring has 2 to 16 stages"},
     {"wgmma_registers", kTma, reads("block_m block_n wave_m"),
      [](V v, C c, A a) { return tma_accumulators(v, c, a) <= 208; },
      "the accumulators exceed the 208 registers that a consumer lane can spare (8-bit floats need two sets)"},
-    {"pingpong_persistent", kTma, reads("pipeline persistent"), [](V, C c, A) { return !pingpong(c) || c.persistent; },
+    {"pingpong_persistent", kTma, reads("pipeline persistent"),
+     [](V, C c, A) { return !pingpong(c) || c.persistent; },
      "pingpong alternates between blocks of C, so it is persistent"},
     {"cluster", kTma, reads("cluster"),
-     [](V, C c, A a) { return saturated_product({c.cluster_m, c.cluster_n}) <= a.max_cluster; },
+     [](V, C c, A a) {
+       return saturated_product({c.cluster_m, c.cluster_n}) <= a.max_cluster;
+     },
      "the cluster has more workgroups than the architecture allows"},
     {"cluster_blocks", kTma, reads("cluster block_m block_n swap_ab"),
      [](V v, C c, A) {
@@ -104,7 +110,8 @@ constexpr Rule kRules[] = {
      "block / tile is the threads of a block: whole warps, at least one, within the architecture's bound"},
     {"simt_registers", kSimt, reads("tile"),
      [](V, C c, A a) {
-       return c.tile_m >= 1 && c.tile_n >= 1 && saturated_product({c.tile_m, c.tile_n}) <= a.registers_per_thread / 2;
+       return c.tile_m >= 1 && c.tile_n >= 1 &&
+              saturated_product({c.tile_m, c.tile_n}) <= a.registers_per_thread / 2;
      },
      "the accumulators of tile_m x tile_n exceed half of a thread's registers"},
     {"simt_stages", kSimt, reads("stages"), [](V, C c, A) { return c.stages <= 2; },
@@ -119,7 +126,9 @@ constexpr Rule kRules[] = {
     {"gemv_columns", kGemv, reads("tile_n"), [](V, C c, A) { return c.tile_n >= 1 && c.tile_n <= 16; },
      "tile_n, the columns of one wave, is 1 to 16"},
     {"gemv_registers", kGemv, reads("tile"),
-     [](V, C c, A a) { return saturated_product({c.tile_m, c.tile_n}) <= a.registers_per_thread / 4; },
+     [](V, C c, A a) {
+       return saturated_product({c.tile_m, c.tile_n}) <= a.registers_per_thread / 4;
+     },
      "tile_m * tile_n accumulators exceed a quarter of a thread's registers"},
 };
 
@@ -128,8 +137,10 @@ constexpr Rule kRules[] = {
 int64_t tma_smem(V v, C c) {
   const int64_t staged = staged_bytes(v, c);
   const int64_t tiles = pingpong(c) ? 2 : 1;
-  const int64_t out = shuffles_c(c) ? saturated_product({c.block_m, c.block_n, bytes_of(v.c.type), tiles}) : 0;
-  return staged > (int64_t{1} << 40) || out > (int64_t{1} << 40) ? int64_t{1} << 40 : staged + out + kBarriers;
+  const int64_t out =
+      shuffles_c(c) ? saturated_product({c.block_m, c.block_n, bytes_of(v.c.type), tiles}) : 0;
+  return staged > (int64_t{1} << 40) || out > (int64_t{1} << 40) ? int64_t{1} << 40
+                                                                 : staged + out + kBarriers;
 }
 
 std::span<const Rule> cuda_rules() { return kRules; }

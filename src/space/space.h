@@ -12,16 +12,19 @@
 
 namespace tessera {
 
-// Every candidate of every family of `a`, legal or not, in a fixed order, each once. A family that has no candidate at all
-// for this view (no instruction for its types, say) shows itself by one config without knobs, which a rule rejects.
-void for_each_candidate(const GemmView& v, const ArchSpec& a, const std::function<void(const KernelConfig&)>& visit);
+// Every candidate of every family of `a`, legal or not, in a fixed order, each once. A family that has no
+// candidate at all for this view (no instruction for its types, say) shows itself by one config without
+// knobs, which a rule rejects.
+void for_each_candidate(const GemmView& v, const ArchSpec& a,
+                        const std::function<void(const KernelConfig&)>& visit);
 
-// The candidates no rule rejects, in the same order. Well under a millisecond on a CPU architecture: values that no
-// completion can make legal are dropped before they are crossed with the rest.
+// The candidates no rule rejects, in the same order. Well under a millisecond on a CPU architecture: values
+// that no completion can make legal are dropped before they are crossed with the rest.
 std::vector<KernelConfig> legal_configs(const GemmView& v, const ArchSpec& a);
 
-// The legal configuration nearest to `c`, with what was changed ("tile_n: 48 -> 64 (rule): reason"). The result is checked
-// against every rule again. `config` is empty when the family has no legal configuration for this view.
+// The legal configuration nearest to `c`, with what was changed ("tile_n: 48 -> 64 (rule): reason"). The
+// result is checked against every rule again. `config` is empty when the family has no legal configuration
+// for this view.
 struct Suggestion {
   std::vector<KernelConfig> config;  // none or one
   std::vector<std::string> changes;  // empty when `c` was legal

@@ -1,5 +1,5 @@
-// The legal configuration nearest to an illegal one: best first over the family's knobs, each of which may also keep the
-// value it was given.
+// The legal configuration nearest to an illegal one: best first over the family's knobs, each of which may
+// also keep the value it was given.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -68,7 +68,8 @@ class Search {
       for (size_t i = 0; i < knob.fields.size(); ++i) total += distance(*knob.fields[i], own[i], value[i]);
       out.push_back({total, value});
     }
-    std::stable_sort(out.begin(), out.end(), [](const Step& x, const Step& y) { return x.distance < y.distance; });
+    std::stable_sort(out.begin(), out.end(),
+                     [](const Step& x, const Step& y) { return x.distance < y.distance; });
     return out;
   }
 
@@ -96,8 +97,8 @@ class Search {
 };
 
 // The rule that refuses `fixed` with the knobs of `key` put back as they were in `wanted`.
-const Rule* culprit(const GemmView& v, const KernelConfig& wanted, const KernelConfig& fixed, std::string_view key,
-                    const ArchSpec& a) {
+const Rule* culprit(const GemmView& v, const KernelConfig& wanted, const KernelConfig& fixed,
+                    std::string_view key, const ArchSpec& a) {
   KernelConfig back = fixed;
   for (const ConfigField& f : config_fields()) {
     if (f.key == key) back.*f.member = wanted.*f.member;
@@ -122,8 +123,8 @@ Suggestion suggest(const GemmView& v, const KernelConfig& c, const ArchSpec& a) 
     if (c.*f.member == nearest.*f.member) continue;
     const Rule* rule = culprit(v, c, nearest, f.key, a);
     out.changes.push_back(std::string(f.name) + ": " + value_text(f, c.*f.member) + " -> " +
-                          value_text(f, nearest.*f.member) + " (" + std::string(rule->name) + "): " +
-                          std::string(rule->reason));
+                          value_text(f, nearest.*f.member) + " (" + std::string(rule->name) +
+                          "): " + std::string(rule->reason));
   }
   return out;
 }

@@ -10,9 +10,9 @@ namespace {
 
 using Out = std::vector<KnobValue>;
 
-#define TESSERA_SOURCE(name)                                                                        \
-  void name([[maybe_unused]] const GemmView& v, [[maybe_unused]] const ArchSpec& a,                 \
-            [[maybe_unused]] const FamilySpace& f, [[maybe_unused]] const KnobSpace& k,             \
+#define TESSERA_SOURCE(name)                                                            \
+  void name([[maybe_unused]] const GemmView& v, [[maybe_unused]] const ArchSpec& a,     \
+            [[maybe_unused]] const FamilySpace& f, [[maybe_unused]] const KnobSpace& k, \
             [[maybe_unused]] const KernelConfig& c, Out& out)
 
 TESSERA_SOURCE(list) { out = k.listed; }
@@ -39,8 +39,8 @@ TESSERA_SOURCE(tiles) {
   }
 }
 
-// Blocks of a workgroup. One that a smaller listed block makes wasteful is left out, unless the smaller is below the least
-// tile of the architecture.
+// Blocks of a workgroup. One that a smaller listed block makes wasteful is left out, unless the smaller is
+// below the least tile of the architecture.
 TESSERA_SOURCE(gpu_blocks) {
   const auto& least = v.b_prepacked ? a.min_tile_preshuffle : a.min_tile;
   const int64_t extents[] = {v.m, v.n, v.k};
@@ -109,7 +109,8 @@ TESSERA_SOURCE(pipelines) {
   }
 }
 
-// The most elements of at most 16 bytes that divide the operand's contiguous extent, leading dimension and stride.
+// The most elements of at most 16 bytes that divide the operand's contiguous extent, leading dimension and
+// stride.
 void widest(const Operand& o, int64_t groups, Out& out) {
   int vec = 16 / bytes_of(o.type);
   while (vec > 1 && !vector_fits(o, groups, vec)) vec /= 2;
@@ -117,7 +118,9 @@ void widest(const Operand& o, int64_t groups, Out& out) {
 }
 
 TESSERA_SOURCE(widest_a) { widest(v.a, v.groups, out); }
-TESSERA_SOURCE(widest_b) { v.b_prepacked ? out.push_back({16 / bytes_of(v.b.type)}) : widest(v.b, v.groups, out); }
+TESSERA_SOURCE(widest_b) {
+  v.b_prepacked ? out.push_back({16 / bytes_of(v.b.type)}) : widest(v.b, v.groups, out);
+}
 TESSERA_SOURCE(widest_c) { widest(v.c, v.groups, out); }
 
 // (pad_m, pad_n, pad_k): 0 where blocks divide the extent.
@@ -140,7 +143,8 @@ TESSERA_SOURCE(narrow) {
   if (v.n < k.limit && v.n < v.m && !v.b_prepacked) out.push_back({1});
 }
 
-// Parts of k where C alone cannot occupy the compute units: powers of two up to `limit`, each part of 64 or more.
+// Parts of k where C alone cannot occupy the compute units: powers of two up to `limit`, each part of 64 or
+// more.
 TESSERA_SOURCE(idle_units) {
   const double c_tiles = static_cast<double>(v.groups) * ceil_div(v.m, 64) * ceil_div(v.n, 64);
   for (int64_t parts = 1; parts <= std::max<int64_t>(k.limit, 1); parts *= 2) {
