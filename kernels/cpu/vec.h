@@ -1,0 +1,293 @@
+// Vectors of 32-bit lanes without any header: GCC vector extensions, and inline assembly where a mask, a conversion or a
+// dot-product instruction is needed. Lanes = 16 (AVX-512) or 8 (AVX2).
+#pragma once
+
+#include "cpu/types.h"
+
+namespace tsr {
+
+template <int kLanes>
+struct Vec;
+
+template <>
+struct Vec<16> {
+  typedef float F __attribute__((vector_size(64), may_alias));
+  typedef int I __attribute__((vector_size(64), may_alias));
+  typedef unsigned U __attribute__((vector_size(64), may_alias));
+  typedef unsigned short H __attribute__((vector_size(32), may_alias));
+  typedef unsigned char B __attribute__((vector_size(16), may_alias));
+};
+
+template <>
+struct Vec<8> {
+  typedef float F __attribute__((vector_size(32), may_alias));
+  typedef int I __attribute__((vector_size(32), may_alias));
+  typedef unsigned U __attribute__((vector_size(32), may_alias));
+  typedef unsigned short H __attribute__((vector_size(16), may_alias));
+  typedef unsigned char B __attribute__((vector_size(8), may_alias));
+};
+
+#define TSR_INLINE inline __attribute__((always_inline))
+
+// ---- memory. `live` lanes are touched, the others read as zero; live == kLanes is the fast path.
+
+template <class V>
+TSR_INLINE V load_whole(const void* p) {
+  struct __attribute__((packed, may_alias)) Unaligned { V v; };
+  return static_cast<const Unaligned*>(p)->v;
+}
+
+template <class V>
+TSR_INLINE void store_whole(void* p, V v) {
+  struct __attribute__((packed, may_alias)) Unaligned { V v; };
+  static_cast<Unaligned*>(p)->v = v;
+}
+
+#ifdef __AVX512BW__
+TSR_INLINE unsigned mask_of(int live) { return (1u << live) - 1u; }
+TSR_INLINE Vec<16>::U load_part(const unsigned* p, int live, Vec<16>::U) {
+  Vec<16>::U v;
+  asm("vmovdqu32 %2, %0%{%1%}%{z%}" : "=v"(v) : "Yk"(mask_of(live)), "m"(*(const char*)p));
+  return v;
+}
+TSR_INLINE Vec<16>::H load_part(const unsigned short* p, int live, Vec<16>::H) {
+  Vec<16>::H v;
+  asm("vmovdqu16 %2, %0%{%1%}%{z%}" : "=v"(v) : "Yk"(mask_of(live)), "m"(*(const char*)p));
+  return v;
+}
+TSR_INLINE Vec<16>::B load_part(const unsigned char* p, int live, Vec<16>::B) {
+  Vec<16>::B v;
+  asm("vmovdqu8 %2, %0%{%1%}%{z%}" : "=v"(v) : "Yk"(mask_of(live)), "m"(*(const char*)p));
+  return v;
+}
+TSR_INLINE void store_part(unsigned* p, int live, Vec<16>::U v) {
+  asm volatile("vmovdqu32 %0, %2%{%1%}" ::"v"(v), "Yk"(mask_of(live)), "m"(*(char*)p) : "memory");
+}
+TSR_INLINE void store_part(unsigned short* p, int live, Vec<16>::H v) {
+  asm volatile("vmovdqu16 %0, %2%{%1%}" ::"v"(v), "Yk"(mask_of(live)), "m"(*(char*)p) : "memory");
+}
+TSR_INLINE void store_part(unsigned char* p, int live, Vec<16>::B v) {
+  asm volatile("vmovdqu8 %0, %2%{%1%}" ::"v"(v), "Yk"(mask_of(live)), "m"(*(char*)p) : "memory");
+}
+#endif
+
+// AVX2 has no byte or word masks: lane by lane.
+template <class E, class V>
+TSR_INLINE V load_part(const E* p, int live, V) {
+  V v = {};
+  for (int i = 0; i < live; ++i) v[i] = p[i];
+  return v;
+}
+template <class E, class V>
+TSR_INLINE void store_part(E* p, int live, V v) {
+  for (int i = 0; i < live; ++i) p[i] = v[i];
+}
+
+// ---- conversions
+
+template <int L>
+TSR_INLINE typename Vec<L>::F as_float(typename Vec<L>::U u) { return (typename Vec<L>::F)u; }
+template <int L>
+TSR_INLINE typename Vec<L>::U as_bits(typename Vec<L>::F f) { return (typename Vec<L>::U)f; }
+template <int L>
+TSR_INLINE typename Vec<L>::F splat(float x) { return x - typename Vec<L>::F{}; }
+template <int L>
+TSR_INLINE typename Vec<L>::F select(typename Vec<L>::I mask, typename Vec<L>::F yes, typename Vec<L>::F no) {
+  return (typename Vec<L>::F)(((typename Vec<L>::I)yes & mask) | ((typename Vec<L>::I)no & ~mask));
+}
+
+TSR_INLINE Vec<16>::F half_to_float(Vec<16>::H h) {
+  Vec<16>::F f;
+  asm("vcvtph2ps %1, %0" : "=v"(f) : "v"(h));
+  return f;
+}
+TSR_INLINE Vec<8>::F half_to_float(Vec<8>::H h) {
+  Vec<8>::F f;
+  asm("vcvtph2ps %1, %0" : "=x"(f) : "x"(h));
+  return f;
+}
+TSR_INLINE Vec<16>::H float_to_half(Vec<16>::F f) {
+  Vec<16>::H h;
+  asm("vcvtps2ph $0, %1, %0" : "=v"(h) : "v"(f));
+  return h;
+}
+TSR_INLINE Vec<8>::H float_to_half(Vec<8>::F f) {
+  Vec<8>::H h;
+  asm("vcvtps2ph $0, %1, %0" : "=x"(h) : "x"(f));
+  return h;
+}
+TSR_INLINE Vec<16>::F round_even(Vec<16>::F f) {
+  Vec<16>::F r;
+  asm("vrndscaleps $8, %1, %0" : "=v"(r) : "v"(f));
+  return r;
+}
+TSR_INLINE Vec<8>::F round_even(Vec<8>::F f) {
+  Vec<8>::F r;
+  asm("vroundps $8, %1, %0" : "=x"(r) : "x"(f));
+  return r;
+}
+
+// To an 8-bit float of `kMantissa` bits, exponent bias `kBias`, largest finite `max`: round to even, saturate, keep NaN.
+template <int L, int kMantissa, int kBias>
+TSR_INLINE typename Vec<L>::B float_to_f8(typename Vec<L>::F f, float max, unsigned nan) {
+  using U = typename Vec<L>::U;
+  using I = typename Vec<L>::I;
+  using F = typename Vec<L>::F;
+  const U bits = as_bits<L>(f), sign = (bits >> 24) & 0x80u;
+  F x = as_float<L>(bits & 0x7fffffffu);
+  const I is_nan = f != f;
+  x = select<L>(x > max, splat<L>(max), x);
+  const U u = as_bits<L>(x);
+  const U normal = ((u + ((1u << (22 - kMantissa)) - 1u) + ((u >> (23 - kMantissa)) & 1u)) >> (23 - kMantissa)) -
+                   (static_cast<unsigned>(127 - kBias) << kMantissa);
+  // Below the least normal number a float addition that aligns the units in the last place does the rounding.
+  const float align = static_cast<float>(1u << (23 - (kBias - 1) - kMantissa));
+  const U subnormal = as_bits<L>(x + align) - as_bits<L>(splat<L>(align));
+  const I small = x < 1.0f / static_cast<float>(1u << (kBias - 1));
+  U out = ((U)small & subnormal) | (~(U)small & normal);
+  out = ((U)is_nan & nan) | (~(U)is_nan & out);
+  return __builtin_convertvector(out | sign, typename Vec<L>::B);
+}
+
+template <int L>
+TSR_INLINE typename Vec<L>::F f8e4m3_to_float(typename Vec<L>::B b) {
+  using U = typename Vec<L>::U;
+  const U u = __builtin_convertvector(b, U), magnitude = u & 0x7fu;
+  // The exponent field moved into place is 120 too small; the product also makes subnormals right.
+  typename Vec<L>::F f = as_float<L>(magnitude << 20) * 0x1p120f;
+  f = select<L>((typename Vec<L>::I)(magnitude == 0x7fu), as_float<L>(U{} + 0x7fc00000u), f);
+  return as_float<L>(as_bits<L>(f) | ((u & 0x80u) << 24));
+}
+
+// Elements of memory type kType as floats.
+template <int L, Type kType>
+TSR_INLINE typename Vec<L>::F load_float(const void* p, int live) {
+  using V = Vec<L>;
+  auto bits = [&](auto whole, const auto* q) {
+    using W = decltype(whole);
+    return live == L ? load_whole<W>(q) : load_part(q, live, whole);
+  };
+  if constexpr (kType == Type::f32) {
+    return as_float<L>(bits(typename V::U{}, static_cast<const unsigned*>(p)));
+  } else if constexpr (kType == Type::i32) {
+    return __builtin_convertvector((typename V::I)bits(typename V::U{}, static_cast<const unsigned*>(p)), typename V::F);
+  } else if constexpr (kType == Type::f16) {
+    return half_to_float(bits(typename V::H{}, static_cast<const unsigned short*>(p)));
+  } else if constexpr (kType == Type::bf16) {
+    const auto h = bits(typename V::H{}, static_cast<const unsigned short*>(p));
+    return as_float<L>(__builtin_convertvector(h, typename V::U) << 16);
+  } else if constexpr (kType == Type::f8e5m2) {
+    const auto b = bits(typename V::B{}, static_cast<const unsigned char*>(p));
+    return half_to_float(__builtin_convertvector(b, typename V::H) << 8);
+  } else if constexpr (kType == Type::f8e4m3) {
+    return f8e4m3_to_float<L>(bits(typename V::B{}, static_cast<const unsigned char*>(p)));
+  } else if constexpr (kType == Type::u8) {
+    return __builtin_convertvector(bits(typename V::B{}, static_cast<const unsigned char*>(p)), typename V::F);
+  } else {
+    const auto u = __builtin_convertvector(bits(typename V::B{}, static_cast<const unsigned char*>(p)), typename V::I);
+    return __builtin_convertvector((u ^ 0x80) - 0x80, typename V::F);
+  }
+}
+
+// Rounded to an integer and saturated to [lo, hi]; NaN becomes 0.
+template <int L>
+TSR_INLINE typename Vec<L>::I to_int(typename Vec<L>::F f, float lo, float hi) {
+  f = select<L>(f == f, f, typename Vec<L>::F{});
+  f = select<L>(f < lo, splat<L>(lo), f);
+  f = select<L>(f > hi, splat<L>(hi), f);
+  return __builtin_convertvector(round_even(f), typename Vec<L>::I);
+}
+
+template <int L, Type kType>
+TSR_INLINE void store_float(void* p, int live, typename Vec<L>::F f) {
+  using V = Vec<L>;
+  auto put = [&](auto* q, auto v) { live == L ? store_whole(q, v) : store_part(q, live, v); };
+  if constexpr (kType == Type::f32) {
+    put(static_cast<unsigned*>(p), as_bits<L>(f));
+  } else if constexpr (kType == Type::f16) {
+    put(static_cast<unsigned short*>(p), float_to_half(f));
+  } else if constexpr (kType == Type::bf16) {
+    const typename V::U u = as_bits<L>(f);
+    const typename V::U rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+    const typename V::U nan = (typename V::U)(f != f);
+    put(static_cast<unsigned short*>(p), __builtin_convertvector((nan & 0x7fc0u) | (~nan & rounded), typename V::H));
+  } else if constexpr (kType == Type::f8e4m3) {
+    put(static_cast<unsigned char*>(p), float_to_f8<L, 3, 7>(f, 448.0f, 0x7f));
+  } else if constexpr (kType == Type::f8e5m2) {
+    put(static_cast<unsigned char*>(p), float_to_f8<L, 2, 15>(f, 57344.0f, 0x7e));
+  } else if constexpr (kType == Type::i32) {
+    // 2^31 - 128 is the largest float below 2^31.
+    put(static_cast<unsigned*>(p), (typename V::U)to_int<L>(f, -2147483648.0f, 2147483520.0f));
+  } else if constexpr (kType == Type::i8) {
+    put(static_cast<unsigned char*>(p), __builtin_convertvector(to_int<L>(f, -128.0f, 127.0f), typename V::B));
+  } else {
+    put(static_cast<unsigned char*>(p), __builtin_convertvector(to_int<L>(f, 0.0f, 255.0f), typename V::B));
+  }
+}
+
+// ---- elementary functions, NaN in NaN out
+
+// y x^n + k[0] x^(n-1) + ... + k[n-1]
+template <class F, int n>
+TSR_INLINE F horner(F y, F x, const float (&k)[n]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < n; ++i) y = y * x + k[i];
+  return y;
+}
+
+// 2^n e^r with |r| <= ln2 / 2; the polynomial is the Taylor series to r^7, error below one unit in the last place.
+template <int L>
+TSR_INLINE typename Vec<L>::F exp(typename Vec<L>::F x) {
+  using F = typename Vec<L>::F;
+  using I = typename Vec<L>::I;
+  F c = select<L>(x < -87.3365f, splat<L>(-87.3365f), x);
+  c = select<L>(c > 88.7228f, splat<L>(88.7228f), c);
+  const F n = round_even(c * 1.44269504f);
+  const F r = (c - n * 0.693359375f) + n * 2.12194440e-4f;
+  F y = horner(splat<L>(1.98412698e-4f), r,
+               {1.38888889e-3f, 8.33333333e-3f, 4.16666667e-2f, 1.66666667e-1f, 0.5f, 1.0f, 1.0f});
+  // In two factors, since 2^128 has no float.
+  const I i = __builtin_convertvector(select<L>(n == n, n, F{}), I), half = i >> 1;
+  y = y * (F)((half + 127) << 23) * (F)((i - half + 127) << 23);
+  y = select<L>(x > 88.7228f, splat<L>(__builtin_inff()), y);
+  return select<L>(x < -87.3365f, F{}, y);
+}
+
+template <int L>
+TSR_INLINE typename Vec<L>::F abs(typename Vec<L>::F x) { return as_float<L>(as_bits<L>(x) & 0x7fffffffu); }
+
+template <int L>
+TSR_INLINE typename Vec<L>::F sigmoid(typename Vec<L>::F x) { return 1.0f / (1.0f + exp<L>(-x)); }
+
+// Odd series near zero, where 1 - 2 / (e^2x + 1) would cancel.
+template <int L>
+TSR_INLINE typename Vec<L>::F tanh(typename Vec<L>::F x) {
+  using F = typename Vec<L>::F;
+  const F a = abs<L>(x), s = x * x;
+  F series = horner(splat<L>(-5.70498872745e-3f), s,  // minimax on [0, 0.625], Cephes
+                    {2.06390887954e-2f, -5.37397155531e-2f, 1.33314422036e-1f, -3.33332819422e-1f});
+  series = series * s * x + x;
+  const F far = 1.0f - 2.0f / (exp<L>(2.0f * a) + 1.0f);
+  const F signed_far = as_float<L>(as_bits<L>(far) | (as_bits<L>(x) & 0x80000000u));
+  return select<L>(x != x, x, select<L>(a < 0.625f, series, signed_far));
+}
+
+// Complementary error function of z >= 0, relative error below 1.2e-7 (W. Press et al., Numerical Recipes, 6.2.2: a
+// Chebyshev fit).
+template <int L>
+TSR_INLINE typename Vec<L>::F erfc(typename Vec<L>::F z) {
+  using F = typename Vec<L>::F;
+  const F t = 1.0f / (1.0f + 0.5f * z);
+  const F y = horner(splat<L>(0.17087277f), t,
+                     {-0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f, -0.18628806f, 0.09678418f, 0.37409196f,
+                      1.00002368f, -1.26551223f});
+  return t * exp<L>(y - z * z);
+}
+
+template <int L>
+TSR_INLINE typename Vec<L>::F gelu(typename Vec<L>::F x) {
+  const auto tail = erfc<L>(abs<L>(x) * 0.70710678f);
+  return 0.5f * x * select<L>(x < 0.0f, tail, 2.0f - tail);
+}
+
+}  // namespace tsr
