@@ -187,16 +187,16 @@ void write_file(const std::string& path, std::string_view bytes, bool durable) {
   if (close(file.release()) != 0) fail("write", path, errno);
 }
 
-void write_file_whole(const std::string& path, std::string_view bytes) {
+void write_file_whole(const std::string& path, std::string_view bytes, bool durable) {
   const std::string fresh = parent_of(path) + "/." + temp_name();
   try {
-    write_file(fresh, bytes, true);
+    write_file(fresh, bytes, durable);
     if (rename(fresh.c_str(), path.c_str()) != 0) fail("rename '" + fresh + "' to", path, errno);
   } catch (...) {
     unlink(fresh.c_str());
     throw;
   }
-  sync_directory(parent_of(path));
+  if (durable) sync_directory(parent_of(path));
 }
 
 void make_directories(const std::string& path) {

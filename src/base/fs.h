@@ -81,7 +81,7 @@ std::string read_file(const std::string& path);  // Error(io)
 // Existing content is replaced in place. durable: on the disk when the call returns.
 void write_file(const std::string& path, std::string_view bytes, bool durable = false);
 // Readers see the old content or the new, never a part.
-void write_file_whole(const std::string& path, std::string_view bytes);
+void write_file_whole(const std::string& path, std::string_view bytes, bool durable = true);
 
 void make_directories(const std::string& path);  // mode 0700 for those it makes; Error(io)
 void remove_all(const std::string& path);        // quiet: what cannot be removed stays

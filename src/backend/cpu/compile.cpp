@@ -81,7 +81,7 @@ std::string identity_of(const std::vector<std::string>& command, const FileStamp
   const std::string cache = user_cache_directory();
   const std::string folder = cache + "/compilers";
   const std::string memo = folder + '/' + content_hash({join(command, "\n"), stamp_text});
-  const bool usable = !cache.empty() && why_untrusted(cache).empty();
+  const bool usable = !cache.empty() && (!path_exists(cache) || why_untrusted(cache).empty());
   if (usable) {
     auto age = file_stamp(memo);
     if (age && time(nullptr) - age->modified_ns / 1000000000 < kIdentityDays * 86400) {
@@ -101,7 +101,7 @@ std::string identity_of(const std::vector<std::string>& command, const FileStamp
   if (usable) {
     try {
       make_directories(folder);
-      write_file_whole(memo, version + suffix);
+      write_file_whole(memo, version + suffix, false);
     } catch (const Error& e) { log(LogLevel::debug, e.what()); }
   }
   return version + suffix;

@@ -1,0 +1,248 @@
+#include "runtime/kernel_cache_store.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/fs.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kVersion = 1;
+constexpr std::string_view kBinaryFile = "/kernel.so", kMetaFile = "/meta.json";
+constexpr std::string_view kFailed = "/failed", kLocks = "/locks", kScratch = "/scratch";
+constexpr size_t kRoom = size_t{1} << 18;  // what a compile needs at most
+
+std::string now_text() {
+  const time_t now = time(nullptr);
+  tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+std::string operator+(const std::string& a, std::string_view b) { return std::string(a).append(b); }
+
+bool is_fan_out(std::string_view name) {
+  return name.size() == 2 && name.find_first_not_of("0123456789abcdef") == name.npos;
+}
+
+EntryMeta parse_meta(std::string_view text) {
+  const Json j = Json::parse(text, "meta.json");
+  if (j.at("version").as_int() != kVersion)
+    throw Error(ErrorCode::corrupt, "it is of another format version");
+  return {j.at("symbol").as_string(),
+          j.at("arch").as_string(),
+          j.at("compiler").as_string(),
+          j.at("checksum").as_string(),
+          j.at("created").as_string(),
+          j.at("length").as_int(),
+          static_cast<int>(j.at("abi").as_int())};
+}
+
+// Reads one entry. Empty `why` and no bytes: it is not there (or was removed whole while we looked).
+struct Loaded {
+  std::optional<Binary> binary;
+  EntryMeta meta;
+  std::string why;
+};
+
+Loaded load(const std::string& path) {
+  Loaded out;
+  auto meta = try_read_file(path + kMetaFile);
+  auto bytes = meta ? try_read_file(path + kBinaryFile) : std::nullopt;
+  if (!meta || !bytes) {
+    if (path_exists(path)) out.why = meta ? "kernel.so is missing" : "meta.json is missing";
+    return out;
+  }
+  try {
+    out.meta = parse_meta(*meta);
+  } catch (const Error& e) {
+    out.why = "meta.json: " + e.what_happened();
+    return out;
+  }
+  out.why = why_untrusted(path + kBinaryFile);
+  if (!out.why.empty()) {
+    out.why = "kernel.so " + out.why;
+  } else if (static_cast<int64_t>(bytes->size()) != out.meta.length) {
+    out.why = format("kernel.so has %zu bytes instead of %lld", bytes->size(),
+                     static_cast<long long>(out.meta.length));
+  } else if (content_hash(*bytes) != out.meta.checksum) {
+    out.why = "kernel.so does not match its checksum";
+  } else {
+    out.binary = Binary{out.meta.symbol, std::move(*bytes)};
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string CacheStore::why_unusable() const {
+  return path_exists(root_) ? why_untrusted(root_) : std::string();
+}
+
+std::string CacheStore::entry_name(const std::string& unit_key, std::string_view compiler) {
+  return unit_key + "." + content_hash(compiler).substr(0, 8);
+}
+
+std::string CacheStore::path_of(const std::string& entry) const {
+  return root_ + '/' + entry.substr(0, 2) + '/' + entry.substr(2, 2) + '/' + entry;
+}
+
+std::string CacheStore::any_build_of(const std::string& unit_key) const {
+  const std::string wanted = unit_key + ".";
+  const std::string folder = root_ + '/' + unit_key.substr(0, 2) + '/' + unit_key.substr(2, 2);
+  for (const std::string& name : list_directory(folder)) {
+    if (name.compare(0, wanted.size(), wanted) == 0) return name;
+  }
+  return {};
+}
+
+std::optional<Binary> CacheStore::find(const std::string& unit_key, std::string_view compiler,
+                                       const Source& source) {
+  const std::string entry = compiler.empty() ? any_build_of(unit_key) : entry_name(unit_key, compiler);
+  if (entry.empty()) return std::nullopt;
+  const std::string path = path_of(entry);
+  Loaded loaded = load(path);
+  if (loaded.binary && (loaded.meta.symbol != source.symbol || loaded.meta.arch != source.arch ||
+                        loaded.meta.abi != kKernelAbi)) {
+    loaded.why = "meta.json is of another kernel";
+  }
+  if (!loaded.why.empty()) {
+    warn_once("entry " + path, "kernel cache entry '" + path + "' is damaged (" + loaded.why +
+                                   ") and is built anew; `tessera cache verify` checks the others");
+    discard(path);
+    return std::nullopt;
+  }
+  if (loaded.binary && !read_only_) touch(path + kMetaFile);
+  return std::move(loaded.binary);
+}
+
+bool CacheStore::contains(const std::string& unit_key, std::string_view compiler) const {
+  const std::string entry = compiler.empty() ? any_build_of(unit_key) : entry_name(unit_key, compiler);
+  return !entry.empty() && path_exists(path_of(entry) + kMetaFile);
+}
+
+int64_t CacheStore::publish(const std::string& entry, const Binary& binary, const Source& source,
+                            std::string_view compiler) {
+  const std::string meta = Json::object({{"version", kVersion},
+                                         {"symbol", binary.symbol},
+                                         {"arch", source.arch},
+                                         {"compiler", compiler},
+                                         {"abi", kKernelAbi},
+                                         {"length", static_cast<int64_t>(binary.bytes.size())},
+                                         {"checksum", content_hash(binary.bytes)},
+                                         {"created", now_text()}})
+                               .dump(1);
+  TempDir temp(scratch());
+  write_file(temp.path() + kBinaryFile, binary.bytes, true);
+  write_file(temp.path() + kMetaFile, meta, true);
+  const std::string target = path_of(entry);
+  make_directories(target.substr(0, target.find_last_of('/')));
+  return temp.rename_to(target) ? static_cast<int64_t>(binary.bytes.size() + meta.size()) : 0;
+}
+
+std::optional<Error> CacheStore::find_failure(const std::string& entry) const {
+  const std::string path = root_ + kFailed + "/" + entry + ".json";
+  auto text = try_read_file(path);
+  if (!text) return std::nullopt;
+  try {
+    const Json j = Json::parse(*text, path);
+    return Error(ErrorCode::compile_failed, j.at("error").as_string(),
+                 j.at("remedy").as_string() + " (remembered from " + j.at("created").as_string() +
+                     "; `tessera cache clear` forgets it)");
+  } catch (const Error&) {
+    discard(path);
+    return std::nullopt;
+  }
+}
+
+void CacheStore::publish_failure(const std::string& entry, const Error& error, std::string_view compiler) {
+  make_directories(root_ + kFailed);
+  write_file_whole(root_ + kFailed + "/" + entry + ".json", Json::object({{"error", error.what_happened()},
+                                                                          {"remedy", error.what_to_do()},
+                                                                          {"compiler", compiler},
+                                                                          {"created", now_text()}})
+                                                                .dump(1));
+}
+
+std::string CacheStore::scratch() const {
+  make_directories(root_ + kScratch);
+  return root_ + kScratch;
+}
+
+bool CacheStore::has_room() const {
+  try {
+    TempDir temp(scratch());
+    write_file(temp.path() + "/room", std::string(kRoom, '\1'));
+    return true;
+  } catch (const Error&) { return false; }
+}
+
+std::string CacheStore::lock_path(const std::string& entry) const {
+  make_directories(root_ + kLocks);
+  return root_ + kLocks + "/" + entry;
+}
+
+std::vector<CacheStore::Entry> CacheStore::entries() const {
+  std::vector<Entry> all;
+  for (const std::string& first : list_directory(root_)) {
+    if (!is_fan_out(first)) continue;
+    for (const std::string& second : list_directory(root_ + '/' + first)) {
+      const std::string folder = root_ + '/' + first + '/' + second;
+      for (const std::string& name : list_directory(folder)) {
+        const std::string path = folder + '/' + name;
+        const auto stamp = file_stamp(path + kMetaFile);
+        all.push_back({name, path, disk_usage(path), stamp ? stamp->modified_ns : 0});
+      }
+    }
+  }
+  return all;
+}
+
+size_t CacheStore::failures() const { return list_directory(root_ + kFailed).size(); }
+
+std::string CacheStore::why_damaged(const Entry& entry) const {
+  const Loaded loaded = load(entry.path);
+  return loaded.binary || !loaded.why.empty() ? loaded.why : "";
+}
+
+void CacheStore::remove(const Entry& entry) const { discard(entry.path); }
+
+// Moved aside first: a reader finds all of an entry or none of it.
+void CacheStore::discard(const std::string& path) const {
+  if (read_only_) return;
+  try {
+    TempDir temp(scratch());
+    if (rename(path.c_str(), (temp.path() + "/removed").c_str()) == 0) return;
+  } catch (const Error&) {}  // no room for a directory: then in place
+  remove_all(path);
+}
+
+void CacheStore::sweep() const {
+  for (const std::string& name : list_directory(root_ + kScratch)) {
+    const std::string path = root_ + kScratch + "/" + name;
+    if (name.find(".log") == name.npos && is_abandoned_temp_dir(path)) remove_all(path);
+  }
+  for (const std::string& name : list_directory(root_ + kLocks)) {
+    const std::string path = root_ + kLocks + "/" + name;
+    // Whoever locks a removed file builds beside another one at worst, and publishing settles that.
+    if (FileLock lock = FileLock::try_lock(path)) remove_all(path);
+  }
+}
+
+void CacheStore::forget_failures() const {
+  remove_all(root_ + kFailed);
+  for (const std::string& name : list_directory(root_ + kScratch)) {
+    if (name.find(".log") != name.npos) remove_all(root_ + kScratch + "/" + name);
+  }
+}
+
+}  // namespace tessera

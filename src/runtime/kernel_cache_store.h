@@ -1,0 +1,85 @@
+// The kernel cache on disk. One directory per entry, which appears and vanishes whole:
+//
+//   aa/bb/<entry>/{kernel.so, meta.json}   <entry> = <unit key>.<compiler>; aa, bb its first digits; the
+//   modification
+//                                          time of meta.json is the time of last use
+//   failed/<entry>.json                    what the compiler said of a unit it refused
+//   locks/<entry>                          held while somebody builds the entry
+//   scratch/                               temporary directories, logs of failed compiles
+//   compilers/                             versions of compilers
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/artifact.h"
+#include "tessera/error.h"
+#include "tessera/json.h"
+
+namespace tessera {
+
+// What an entry records beside its bytes.
+struct EntryMeta {
+  std::string symbol, arch, compiler, checksum, created;
+  int64_t length = 0;
+  int abi = kKernelAbi;
+};
+
+class CacheStore {
+ public:
+  // `directory` may be missing. Nothing is touched here.
+  explicit CacheStore(std::string directory, bool read_only)
+      : root_(std::move(directory)), read_only_(read_only) {}
+
+  const std::string& root() const { return root_; }
+  bool read_only() const { return read_only_; }
+
+  // "" when the directory is missing or this user's alone; else why not, to be shown to the user.
+  std::string why_unusable() const;
+
+  // The entry's name; "" for `compiler` matches the build of any compiler in find().
+  static std::string entry_name(const std::string& unit_key, std::string_view compiler);
+
+  // The kernel, or nullopt. A damaged entry is deleted, warned about once and counts as absent.
+  std::optional<Binary> find(const std::string& unit_key, std::string_view compiler, const Source& source);
+  bool contains(const std::string& unit_key, std::string_view compiler) const;
+
+  // Bytes added; 0 when another process had put the entry there. Error(io) when it cannot be written.
+  int64_t publish(const std::string& entry, const Binary& binary, const Source& source,
+                  std::string_view compiler);
+
+  std::optional<Error> find_failure(const std::string& entry) const;
+  void publish_failure(const std::string& entry, const Error& error, std::string_view compiler);  // Error(io)
+
+  // An existing directory for temporary files and logs. Error(io).
+  std::string scratch() const;
+  // True when a file of some size can be written there now.
+  bool has_room() const;
+  std::string lock_path(const std::string& entry) const;  // Error(io) when its directory cannot be made
+
+  struct Entry {
+    std::string name, path;
+    int64_t bytes = 0;
+    int64_t used_ns = 0;
+  };
+  std::vector<Entry> entries() const;  // in no particular order of use
+  size_t failures() const;
+  std::string why_damaged(const Entry& entry) const;  // "" when it is whole
+  void remove(const Entry& entry) const;
+  // Leftovers of processes that died, and locks nobody holds.
+  void sweep() const;
+  void forget_failures() const;  // and their logs
+
+ private:
+  std::string path_of(const std::string& entry) const;
+  std::string any_build_of(const std::string& unit_key) const;
+  void discard(const std::string& path) const;
+
+  std::string root_;
+  bool read_only_;
+};
+
+}  // namespace tessera

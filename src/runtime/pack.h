@@ -1,0 +1,87 @@
+// Packs: one file of prebuilt kernels and decisions, for machines with no compiler and for a fast first call.
+//
+//   64-byte header: magic, version, length of the index, of the file, checksum of the index
+//   index: JSON {version, abi, kernels: [{key, symbol, arch, offset, length, checksum}], decisions: [...]}
+//   the kernels' bytes, each at a multiple of 64
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/fs.h"
+#include "core/artifact.h"
+#include "tessera/json.h"
+
+namespace tessera {
+
+// The name of a unit wherever its binary is stored: its text, flags, architecture and the kernel ABI. Not the
+// compiler, so a pack serves whatever compiler (or none) is there.
+std::string unit_key(const Source& source);
+
+// A config chosen for a problem (in text form) on an architecture.
+struct PackDecision {
+  std::string arch, problem, config;
+  bool operator==(const PackDecision&) const = default;
+};
+
+// Mapped, immutable, thread-safe.
+class Pack {
+ public:
+  // Error(io) when the file cannot be read, Error(corrupt) when it is not a whole pack.
+  static std::shared_ptr<const Pack> open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  size_t size() const { return kernels_.size(); }
+  bool contains(std::string_view key) const;
+  // Null when absent. Bytes that do not match their checksum count as absent, with one warning.
+  std::optional<Binary> find(std::string_view key) const;
+  const PackDecision* decision(std::string_view arch, std::string_view problem) const;
+  std::vector<PackDecision> decisions() const;
+
+  Json describe() const;                     // {path, bytes, archs, kernels, decisions}
+  std::vector<std::string> damaged() const;  // symbols of kernels that do not match their checksums
+
+ private:
+  struct Record {
+    std::string symbol, arch, checksum;
+    size_t offset = 0, length = 0;
+  };
+  Pack(std::string path, MappedFile file) : path_(std::move(path)), file_(std::move(file)) {}
+  void read_index();
+  std::string_view bytes_of(const Record& r) const { return file_.bytes().substr(r.offset, r.length); }
+
+  std::string path_;
+  MappedFile file_;
+  std::unordered_map<std::string, Record> kernels_;                        // by key
+  std::map<std::pair<std::string, std::string>, PackDecision> decisions_;  // by (arch, problem)
+};
+
+class PackWriter {
+ public:
+  void add(const Source& source, const Binary& binary);  // the same unit twice is one kernel
+  void decide(const PackDecision& decision);             // the last one for a problem stays
+  size_t size() const { return kernels_.size(); }
+  // Readers of an older pack at `path` keep it; new ones see all of the new one. Error(io).
+  void write(const std::string& path) const;
+
+ private:
+  struct Kernel {
+    std::string symbol, arch, bytes;
+  };
+  std::map<std::string, Kernel> kernels_;
+  std::map<std::pair<std::string, std::string>, PackDecision> decisions_;
+};
+
+// Where packs are looked for without being named: the files and directories of TESSERA_PACK_PATH
+// (':'-separated), then
+// ../share/tessera beside the library and beside the program. In a directory the file is
+// standard-<arch>.pack. Only existing files; a piece of TESSERA_PACK_PATH that does not exist is warned about
+// once.
+std::vector<std::string> standard_pack_paths(std::string_view arch);
+
+}  // namespace tessera
