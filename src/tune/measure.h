@@ -1,0 +1,29 @@
+// Timing of several candidates against each other.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace tessera {
+
+// Does its work `repeats` times.
+using Repeated = std::function<void(int repeats)>;
+
+struct MeasureOptions {
+  double batch_us = 1000;  // a sample repeats its work until it takes about this long
+  double budget_ms = 30;   // per candidate
+  int min_rounds = 5, max_rounds = 200;
+  bool cold = false;  // caches are swept before every sample, which then is one repetition
+};
+
+struct Timing {
+  double median_us = 0, best_us = 0;  // of one repetition
+  int samples = 0;
+};
+
+// Rounds over all candidates, each round starting with another one, so that drift of the machine hits all
+// alike.
+std::vector<Timing> measure(std::span<const Repeated> candidates, const MeasureOptions& options = {});
+
+}  // namespace tessera

@@ -1,0 +1,179 @@
+#include "tune/operands.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "tune/element.h"
+
+namespace tessera {
+namespace {
+
+uint64_t mixed(uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+constexpr size_t kPalette = 4096;
+
+// Elements are drawn from a palette of encoded values: filling then converts nothing.
+struct Palette {
+  std::vector<unsigned char> bytes;
+  std::array<double, kPalette> values;
+};
+
+double drawn(DType t, FillKind kind, size_t i) {
+  const double unit = static_cast<double>(mixed(i) >> 11) * 0x1p-53;  // [0, 1)
+  switch (t) {
+    case DType::i8: return static_cast<double>(i % 256) - 128;
+    case DType::u8: return static_cast<double>(i % 256);
+    case DType::i32: return static_cast<double>(i % 201) - 100;
+    default: return kind == FillKind::integers ? static_cast<double>(i % 9) - 4 : round_to(t, 2 * unit - 1);
+  }
+}
+
+Palette make_palette(DType t, FillKind kind) {
+  Palette p;
+  p.bytes.resize(kPalette * static_cast<size_t>(bytes_of(t)));
+  for (size_t i = 0; i < kPalette; ++i) {
+    p.values[i] = drawn(t, kind, i);
+    store_element(t, p.bytes.data(), static_cast<int64_t>(i), p.values[i]);
+  }
+  return p;
+}
+
+const Palette& palette(DType t, FillKind kind) {
+  static const std::vector<Palette> all = [] {
+    std::vector<Palette> made;
+    for (int i = 0; i < kDTypeCount; ++i) {
+      for (FillKind k : {FillKind::uniform, FillKind::integers})
+        made.push_back(make_palette(static_cast<DType>(i), k));
+    }
+    return made;
+  }();
+  return all[static_cast<size_t>(t) * 2 + static_cast<size_t>(kind)];
+}
+
+size_t draw(uint64_t seed, int64_t index) { return mixed(seed ^ static_cast<uint64_t>(index)) % kPalette; }
+
+// Seeds of the tensors of one problem.
+enum Tensor : uint64_t { kA, kB, kC, kD };
+uint64_t seed_of(uint64_t seed, uint64_t tensor) { return mixed(seed * 16 + tensor); }
+
+// All-ones is NaN in every floating type; integers get a value that small sums do not reach.
+unsigned char poison_byte(DType t) { return info(t).is_float ? 0xff : 0xa5; }
+
+GuardedBuffer filled(DType t, FillKind kind, uint64_t seed, int64_t count, size_t align) {
+  GuardedBuffer buffer(static_cast<size_t>(count * bytes_of(t)), align);
+  fill(t, kind, seed, buffer.data(), count);
+  buffer.freeze();
+  return buffer;
+}
+
+int64_t d_count(const GemmView& v, Broadcast b) {
+  return b == Broadcast::row ? v.n : b == Broadcast::column ? v.m : v.groups * v.m * v.n;
+}
+
+template <class F>
+void for_each_row(const GemmView& v, F visit) {  // visit(index of the row's first element)
+  for (int64_t g = 0; g < v.groups; ++g) {
+    for (int64_t i = 0; i < v.m; ++i) visit(g * v.c.group_stride + i * v.c.row_stride);
+  }
+}
+
+}  // namespace
+
+int64_t extent(const Operand& o, int64_t groups) {
+  if (o.rows == 0 || o.cols == 0) return 0;
+  return (groups - 1) * o.group_stride + (o.rows - 1) * o.row_stride + (o.cols - 1) * o.col_stride + 1;
+}
+
+double fill_value(DType t, FillKind kind, uint64_t seed, int64_t index) {
+  return palette(t, kind).values[draw(seed, index)];
+}
+
+void fill(DType t, FillKind kind, uint64_t seed, void* out, int64_t count) {
+  const unsigned char* source = palette(t, kind).bytes.data();
+  auto* bytes = static_cast<unsigned char*>(out);
+  const auto size = static_cast<size_t>(bytes_of(t));
+  const auto copy = [&](auto word) {
+#pragma omp parallel for schedule(static) if (count > (1 << 18))
+    for (int64_t i = 0; i < count; ++i) {
+      std::memcpy(bytes + static_cast<size_t>(i) * sizeof(word), source + draw(seed, i) * sizeof(word),
+                  sizeof(word));
+    }
+  };
+  if (size == 4) {
+    copy(uint32_t{});
+  } else if (size == 2) {
+    copy(uint16_t{});
+  } else {
+    copy(uint8_t{});
+  }
+}
+
+Operands::Operands(const Problem& problem, FillKind kind, uint64_t seed, size_t align)
+    : problem_(problem), view_(lower(problem)), kind_(kind), seed_(seed) {
+  a_ = filled(view_.a.type, kind, seed_of(seed, kA), extent(view_.a, view_.groups), align);
+  b_ = filled(view_.b.type, kind, seed_of(seed, kB), extent(view_.b, view_.groups), align);
+  for (const EpilogueStep& step : view_.epilogue) {
+    const EpilogueKindInfo& row = info(step.kind);
+    if (!row.takes_d) continue;
+    d_.push_back(filled(view_.d, kind, seed_of(seed, kD + d_.size()), d_count(view_, row.broadcast), align));
+  }
+  c_ = GuardedBuffer(static_cast<size_t>(extent(view_.c, view_.groups) * bytes_of(view_.c.type)), align);
+  reset_c();
+}
+
+double Operands::c_before(int64_t index) const {
+  return fill_value(view_.c.type, kind_, seed_of(seed_, kC), index);
+}
+
+void Operands::reset_c() {
+  std::memset(c_.data(), poison_byte(view_.c.type), c_.size());
+  if (problem_.beta == 0) return;
+  for_each_row(view_, [&](int64_t first) {
+    for (int64_t j = 0; j < view_.n; ++j) {
+      store_element(view_.c.type, c_.data(), first + j, c_before(first + j));
+    }
+  });
+}
+
+Buffers Operands::bind(const Kernel& kernel) {
+  Buffers buffers{.a = a_.data(), .b = b_.data(), .c = c_.data()};
+  for (size_t i = 0; i < d_.size(); ++i) buffers.d[i] = d_[i].data();
+  if (problem_.prepack_b) {
+    packed_b_ = GuardedBuffer(kernel.packed_b_bytes());
+    kernel.pack_b(b_.data(), packed_b_.data());
+    buffers.b = packed_b_.data();
+  }
+  return buffers;
+}
+
+std::string Operands::damage() const {
+  std::vector<std::pair<std::string, const GuardedBuffer*>> buffers = {
+      {"A", &a_}, {"B", &b_}, {"C", &c_}, {"packed B", &packed_b_}};
+  for (size_t i = 0; i < d_.size(); ++i) buffers.emplace_back("D" + std::to_string(i), &d_[i]);
+  for (const auto& [name, buffer] : buffers) {
+    if (std::string what = buffer->damage(); !what.empty()) return name + ": " + what;
+  }
+  if (extent(view_.c, view_.groups) == view_.groups * view_.m * view_.n) return "";
+  // Gaps between rows and batches of C: whatever no row covers must still be poison.
+  const auto size = static_cast<size_t>(bytes_of(view_.c.type));
+  const auto* bytes = static_cast<const unsigned char*>(c_.data());
+  std::vector<bool> covered(c_.size() / size);
+  for_each_row(view_, [&](int64_t first) { std::fill_n(covered.begin() + first, view_.n, true); });
+  for (size_t i = 0; i < covered.size(); ++i) {
+    if (covered[i]) continue;
+    for (size_t byte = i * size; byte < (i + 1) * size; ++byte) {
+      if (bytes[byte] != poison_byte(view_.c.type)) {
+        return "C: element " + std::to_string(i) + ", in the gap between rows or batches, was written";
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace tessera

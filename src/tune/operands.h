@@ -1,0 +1,62 @@
+// The buffers of one problem, filled with data that depends on a seed alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/gemm_view.h"
+#include "tessera/kernel.h"
+#include "tessera/problem.h"
+#include "tune/guarded_buffer.h"
+
+namespace tessera {
+
+enum class FillKind : int {
+  uniform,  // floats in [-1, 1), 8-bit integers over their whole range
+  integers  // floats that are integers in [-4, 4], so that sums are exact; 8-bit integers over their whole
+            // range
+};
+
+// A[i], B[i], D[i] and, where the problem has beta != 0, C[i] at any index, without the memory.
+double fill_value(DType t, FillKind kind, uint64_t seed, int64_t index);
+void fill(DType t, FillKind kind, uint64_t seed, void* out, int64_t count);
+
+class Operands {
+ public:
+  // `align`: of every buffer's start, at least the element size. Inputs are read-only once filled.
+  Operands(const Problem& problem, FillKind kind, uint64_t seed = 1, size_t align = 64);
+
+  const Problem& problem() const { return problem_; }
+  const GemmView& view() const { return view_; }
+  FillKind kind() const { return kind_; }
+
+  const void* a() const { return a_.data(); }
+  const void* b() const { return b_.data(); }  // never packed
+  void* c() const { return c_.data(); }
+  const void* d(int i) const { return d_[static_cast<size_t>(i)].data(); }
+  double c_before(int64_t index) const;  // what reset_c() puts there; C's elements only
+
+  // C poisoned; with its values before the run where the problem has beta != 0.
+  void reset_c();
+
+  // What a run of `kernel` takes: B is packed for it when the problem says so, into memory held here until
+  // the next call.
+  Buffers bind(const Kernel& kernel);
+
+  // "" while nothing but C's elements was written since reset_c(), else what was.
+  std::string damage() const;
+
+ private:
+  Problem problem_;
+  GemmView view_;
+  FillKind kind_;
+  uint64_t seed_;
+  GuardedBuffer a_, b_, c_, packed_b_;
+  std::vector<GuardedBuffer> d_;
+};
+
+// Elements from the first to the last of an operand, over all groups.
+int64_t extent(const Operand& o, int64_t groups);
+
+}  // namespace tessera

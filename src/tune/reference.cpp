@@ -1,0 +1,246 @@
+#include "tune/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "tune/element.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kUnit = 0x1p-24;   // relative rounding error of f32
+constexpr double kTiny = 0x1p-126;  // denormals may be flushed
+constexpr double kApproximation =
+    0x1p-19;  // of erf, exp and tanh in vector code, relative to their argument's scale
+constexpr double kExactIntegers = 0x1p24;
+
+bool fits_f32(double v) { return static_cast<double>(static_cast<float>(v)) == v; }
+
+// `x` after one more f32 rounding, which does nothing to a value that is known exactly and representable.
+Expected rounded(Expected x) {
+  if (x.error == 0 && fits_f32(x.value)) return x;
+  return {x.value, x.error + kUnit * (std::fabs(x.value) + x.error) + kTiny};
+}
+
+Expected shifted(Expected x, double d) { return rounded({x.value + d, x.error}); }
+Expected scaled(Expected x, double f) { return rounded({x.value * f, x.error * std::fabs(f)}); }
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+// A smooth function with derivatives up to `slope`, computed by approximations good to `scale` *
+// kApproximation.
+Expected smooth(double value, Expected x, double slope, double scale) {
+  return {value, slope * x.error + kApproximation * scale + kTiny};
+}
+
+Expected quantised(Expected x, double scale, double zero_point) {
+  const Expected y = scaled(x, scale);
+  const double low = std::nearbyint(y.value - y.error), high = std::nearbyint(y.value + y.error);
+  const double value = std::nearbyint(y.value);
+  return rounded({value + zero_point, std::max(high - value, value - low)});
+}
+
+Expected plus_d(const EpilogueStep&, Expected x, double d) { return shifted(x, d); }
+Expected times_d(const EpilogueStep&, Expected x, double d) { return scaled(x, d); }
+
+// In the order of EpilogueKind.
+constexpr Expected (*kSteps[kEpilogueKindCount])(const EpilogueStep&, Expected, double) = {
+    plus_d,
+    plus_d,
+    plus_d,
+    plus_d,
+    times_d,
+    times_d,
+    times_d,
+    /* scale */ [](const EpilogueStep& s, Expected x, double) { return scaled(x, s.params[0]); },
+    /* relu */
+    [](const EpilogueStep&, Expected x, double) {
+      return Expected{std::max(x.value, 0.0), x.error};
+    },
+    /* leaky_relu */
+    [](const EpilogueStep& s, Expected x, double) {
+      const double slope = s.params[0];
+      const Expected y{x.value < 0 ? slope * x.value : x.value, x.error * std::max(1.0, std::fabs(slope))};
+      return rounded(y);
+    },
+    /* gelu */
+    [](const EpilogueStep&, Expected x, double) {
+      return smooth(x.value * 0.5 * std::erfc(-x.value * M_SQRT1_2), x, 1.13, std::fabs(x.value));
+    },
+    /* gelu_tanh */
+    [](const EpilogueStep&, Expected x, double) {
+      const double inner = std::sqrt(M_2_PI) * (x.value + 0.044715 * x.value * x.value * x.value);
+      return smooth(0.5 * x.value * (1 + std::tanh(inner)), x, 1.13, std::fabs(x.value));
+    },
+    /* silu */
+    [](const EpilogueStep&, Expected x, double) {
+      return smooth(x.value * sigmoid(x.value), x, 1.1, std::fabs(x.value));
+    },
+    /* sigmoid */
+    [](const EpilogueStep&, Expected x, double) { return smooth(sigmoid(x.value), x, 0.25, 1); },
+    /* tanh */ [](const EpilogueStep&, Expected x, double) { return smooth(std::tanh(x.value), x, 1, 1); },
+    /* hardswish */
+    [](const EpilogueStep&, Expected x, double) {
+      const double value = x.value * std::clamp(x.value + 3, 0.0, 6.0) / 6;
+      return Expected{value, 1.5 * x.error + 4 * kUnit * std::fabs(x.value) + kTiny};
+    },
+    /* clamp */
+    [](const EpilogueStep& s, Expected x, double) {
+      return Expected{std::clamp<double>(x.value, s.params[0], s.params[1]), x.error};
+    },
+    /* quant */
+    [](const EpilogueStep& s, Expected x, double) { return quantised(x, s.params[0], s.params[1]); },
+};
+
+// `count` of 0..total-1 or all: the ends, and a fixed random choice between them.
+std::vector<int64_t> chosen(int64_t total, int64_t count, uint64_t seed) {
+  std::vector<int64_t> all;
+  if (count >= total) {
+    all.resize(static_cast<size_t>(total));
+    std::iota(all.begin(), all.end(), int64_t{0});
+    return all;
+  }
+  std::set<int64_t> some;
+  for (int64_t i = 0; i < std::min<int64_t>(8, (count + 1) / 2); ++i) {
+    some.insert(i);
+    some.insert(total - 1 - i);
+  }
+  std::mt19937_64 random(seed);
+  while (static_cast<int64_t>(some.size()) < count)
+    some.insert(static_cast<int64_t>(random() % static_cast<uint64_t>(total)));
+  return {some.begin(), some.end()};
+}
+
+constexpr int64_t kMaxElements = int64_t{1} << 20;
+constexpr size_t kColumns = 64;  // computed together
+
+// What the epilogue and the conversion to C see of one element's surroundings.
+class Finish {
+ public:
+  explicit Finish(const Operands& o) : o_(o), v_(o.view()), p_(o.problem()) {
+    // The kernels keep an integer product in its accumulator when nothing is to be done with it.
+    plain_integer_ = v_.acc == DType::i32 && v_.c.type == DType::i32 && p_.alpha == 1 && p_.beta == 0 &&
+                     v_.epilogue.empty();
+  }
+
+  Expected operator()(int64_t g, int64_t i, int64_t j, Expected acc) const {
+    if (plain_integer_) return acc;
+    Expected x = rounded(acc);
+    if (p_.alpha != 1) x = scaled(x, p_.alpha);
+    if (p_.beta != 0) {
+      const double before = o_.c_before(g * v_.c.group_stride + i * v_.c.row_stride + j * v_.c.col_stride);
+      const Expected term = scaled(rounded({before, 0}), p_.beta);
+      x = rounded({x.value + term.value, x.error + term.error});
+    }
+    int next_d = 0;
+    for (const EpilogueStep& step : v_.epilogue) {
+      const EpilogueKindInfo& row = info(step.kind);
+      double d = 0;
+      if (row.takes_d) {
+        const int64_t at = row.broadcast == Broadcast::row      ? j
+                           : row.broadcast == Broadcast::column ? i
+                                                                : (g * v_.m + i) * v_.n + j;
+        d = load_element(v_.d, o_.d(next_d++), at);
+      }
+      x = apply_step(step, x, d);
+    }
+    return x;
+  }
+
+ private:
+  const Operands& o_;
+  const GemmView& v_;
+  const Problem& p_;
+  bool plain_integer_;
+};
+
+double norm(const double* x, int64_t count, int64_t step) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += x[i * step] * x[i * step];
+  return std::sqrt(sum);
+}
+
+}  // namespace
+
+Expected apply_step(const EpilogueStep& step, Expected x, double d) {
+  return kSteps[static_cast<size_t>(step.kind)](step, x, d);
+}
+
+double accumulation_error(int64_t k, double norms) {
+  const auto terms = static_cast<double>(k);
+  return (std::min(terms, 8 * std::sqrt(terms)) + 4) * kUnit * norms;
+}
+
+Sample sample_of(const GemmView& v, int64_t max_work) {
+  const int64_t k = std::max<int64_t>(v.k, 1);
+  const auto fits = [&](int64_t g, int64_t r, int64_t c) {
+    return static_cast<double>(g) * r * c <= kMaxElements &&
+           static_cast<double>(g) * r * c * k <= static_cast<double>(max_work);
+  };
+  Sample s;
+  s.complete = fits(v.groups, v.m, v.n);
+  const int64_t groups = s.complete ? v.groups : std::min<int64_t>(v.groups, 3);
+  int64_t rows = v.m, cols = v.n;
+  if (!s.complete) {
+    const int64_t budget = std::min(kMaxElements, max_work / k) / groups;  // elements of one group
+    rows = std::min<int64_t>(v.m, 64);
+    cols = std::clamp<int64_t>(budget / rows, std::min<int64_t>(v.n, 64), v.n);
+    rows = std::clamp<int64_t>(budget / cols, rows, v.m);
+  }
+  s.groups = chosen(v.groups, groups, 1);
+  s.rows = chosen(v.m, rows, 2);
+  s.cols = chosen(v.n, cols, 3);
+  return s;
+}
+
+std::vector<Expected> reference(const Operands& o, const Sample& s) {
+  const GemmView& v = o.view();
+  const Finish finish(o);
+  const bool integer = v.acc == DType::i32, whole_numbers = o.kind() == FillKind::integers;
+  std::vector<Expected> out(s.size());
+  const auto row_count = static_cast<int64_t>(s.rows.size());
+  std::vector<double> b(static_cast<size_t>(v.k) * kColumns);  // k x kColumns
+  for (size_t g = 0; g < s.groups.size(); ++g) {
+    for (size_t first = 0; first < s.cols.size(); first += kColumns) {
+      const size_t width = std::min(kColumns, s.cols.size() - first);
+      std::vector<double> column(static_cast<size_t>(v.k)), b_norm(kColumns);
+      for (size_t j = 0; j < width; ++j) {
+        load_elements(v.b.type, o.b(), s.groups[g] * v.b.group_stride + s.cols[first + j] * v.b.col_stride,
+                      v.b.row_stride, v.k, column.data());
+        for (int64_t x = 0; x < v.k; ++x)
+          b[static_cast<size_t>(x) * kColumns + j] = column[static_cast<size_t>(x)];
+        b_norm[j] = norm(column.data(), v.k, 1);
+      }
+#pragma omp parallel if (row_count * v.k > 16384)
+      {
+        std::vector<double> a(static_cast<size_t>(v.k));
+#pragma omp for schedule(static)
+        for (int64_t r = 0; r < row_count; ++r) {
+          const int64_t i = s.rows[static_cast<size_t>(r)];
+          load_elements(v.a.type, o.a(), s.groups[g] * v.a.group_stride + i * v.a.row_stride, v.a.col_stride,
+                        v.k, a.data());
+          const double a_norm = norm(a.data(), v.k, 1);
+          double sum[kColumns] = {};  // of integers too: those below 2^53 are exact in a double
+          for (int64_t x = 0; x < v.k; ++x) {
+            const double factor = a[static_cast<size_t>(x)];
+            const double* line = &b[static_cast<size_t>(x) * kColumns];
+            for (size_t j = 0; j < kColumns; ++j) sum[j] += factor * line[j];
+          }
+          for (size_t j = 0; j < width; ++j) {
+            const double norms = a_norm * b_norm[j];  // at least the sum of |a| |b|
+            const bool exact = integer || (whole_numbers && norms <= kExactIntegers);
+            const Expected acc{sum[j], exact ? 0 : accumulation_error(v.k, norms)};
+            out[(g * s.rows.size() + static_cast<size_t>(r)) * s.cols.size() + first + j] =
+                finish(s.groups[g], i, s.cols[first + j], acc);
+          }
+        }
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,41 @@
+// The plain answer: C of a problem computed in double precision, element by element, with how far correct
+// single-precision arithmetic may lie from it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tune/operands.h"
+
+namespace tessera {
+
+// `value` is exact but for double rounding. A result rounded from anything in [value - error, value + error]
+// is right; an error of 0 asks for equality.
+struct Expected {
+  double value = 0, error = 0;
+};
+
+// One value before and after an epilogue step. d: the step's D element.
+Expected apply_step(const EpilogueStep& step, Expected x, double d);
+
+// Element-wise error of a dot product of length k in f32, whose factors have Euclidean norms with this
+// product: rounding errors of independent signs grow with sqrt(k); never more than the worst case of k of
+// them.
+double accumulation_error(int64_t k, double norms);
+
+// The elements of C that are looked at: all of a small problem; of a large one the crossings of at least 64
+// rows with at least 64 columns, the first and last eight of each among them.
+struct Sample {
+  std::vector<int64_t> groups, rows, cols;  // ascending
+  bool complete = true;
+
+  size_t size() const { return groups.size() * rows.size() * cols.size(); }
+};
+
+// At most about `max_work` multiply-adds.
+Sample sample_of(const GemmView& v, int64_t max_work = int64_t{1} << 27);
+
+// In the order groups, rows, cols of `s`. Threads share the rows.
+std::vector<Expected> reference(const Operands& operands, const Sample& s);
+
+}  // namespace tessera

@@ -1,0 +1,60 @@
+#include "tune/verify.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "tune/element.h"
+
+namespace tessera {
+
+Verifier::Verifier(const Operands& operands) : Verifier(operands, sample_of(operands.view())) {}
+
+Verifier::Verifier(const Operands& operands, Sample sample)
+    : operands_(operands), sample_(std::move(sample)), expected_(reference(operands, sample_)) {}
+
+Verification Verifier::check() const {
+  const GemmView& v = operands_.view();
+  Verification out;
+  out.checked = sample_.size();
+  out.complete = sample_.complete;
+  double worst = -1;
+  size_t wrong = 0;
+  const Expected* expected = expected_.data();
+  for (int64_t g : sample_.groups) {
+    for (int64_t i : sample_.rows) {
+      for (int64_t j : sample_.cols) {
+        const Expected& e = *expected++;
+        const int64_t at = g * v.c.group_stride + i * v.c.row_stride + j * v.c.col_stride;
+        const double got = load_element(v.c.type, operands_.c(), at);
+        const double low = round_to(v.c.type, e.value - e.error),
+                     high = round_to(v.c.type, e.value + e.error);
+        const bool right = got >= low && got <= high;  // false for NaN
+        if (!right && wrong++ == 0) {
+          out.failure =
+              format("C[%lld][%lld][%lld] = %.9g, expected %.9g (%.9g to %.9g)", static_cast<long long>(g),
+                     static_cast<long long>(i), static_cast<long long>(j), got, e.value, low, high);
+        }
+        // Results and limits may both be infinite: then there is no distance.
+        const double err = got == e.value || (right && std::isinf(got)) ? 0 : std::fabs(got - e.value);
+        const double limit =
+            std::isinf(low) || std::isinf(high) ? 0 : std::max(e.value - low, high - e.value);
+        double ratio = err == 0 ? 0 : limit == 0 ? HUGE_VAL : err / limit;
+        if (!right) ratio = HUGE_VAL;
+        if (ratio > worst || (ratio == worst && err > out.max_err)) {
+          worst = ratio;
+          out.max_err = err;
+          out.bound = limit;
+        }
+      }
+    }
+  }
+  if (wrong > 1) out.failure += format(" and %zu more wrong of %zu", wrong - 1, out.checked);
+  if (std::string damage = operands_.damage(); !damage.empty()) {
+    out.failure += (out.failure.empty() ? "" : "; ") + damage;
+  }
+  out.ok = out.failure.empty();
+  return out;
+}
+
+}  // namespace tessera

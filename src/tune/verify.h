@@ -1,0 +1,38 @@
+// Whether a result is right, element by element.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tune/reference.h"
+
+namespace tessera {
+
+struct Verification {
+  bool ok = false;
+  // Of the element that is worst in relation to its bound: distance from the exact value, and the largest
+  // distance a right result may have, its rounding to C's type included. ok exactly when max_err <= bound
+  // everywhere.
+  double max_err = 0, bound = 0;
+  size_t checked = 0;  // elements
+  bool complete = true;
+  std::string failure;  // "" or the first wrong element, or what else was written
+};
+
+// The right answer to one problem on given operands; many results may be checked against it.
+class Verifier {
+ public:
+  // Keeps a reference to `operands`.
+  explicit Verifier(const Operands& operands);
+  Verifier(const Operands& operands, Sample sample);
+
+  // Of what is in operands.c() now, the surroundings included.
+  Verification check() const;
+
+ private:
+  const Operands& operands_;
+  Sample sample_;
+  std::vector<Expected> expected_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,47 @@
+#include "tune/measure.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace tessera {
+namespace {
+
+void spin_us(double us) {
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<int64_t>(us * 1e3));
+  while (std::chrono::steady_clock::now() < end) {}
+}
+
+Repeated spinning(double us) {
+  return [us](int repeats) {
+    for (int i = 0; i < repeats; ++i) spin_us(us);
+  };
+}
+
+TEST(Measure, TellsFastFromSlow) {
+  const std::vector<Repeated> work = {spinning(20), spinning(60)};
+  const auto t = measure(work, {.batch_us = 200, .budget_ms = 20});
+  EXPECT_GE(t[0].best_us, 20);
+  EXPECT_GE(t[1].best_us, 60);
+  EXPECT_LT(t[0].best_us, t[1].best_us);
+  EXPECT_GE(t[0].median_us, t[0].best_us);
+  EXPECT_GE(t[0].samples, 5);
+}
+
+TEST(Measure, TinyWorkIsRepeatedUntilTheClockResolvesIt) {
+  int most = 0;
+  const std::vector<Repeated> work = {[&](int repeats) {
+    most = std::max(most, repeats);
+    for (volatile int i = 0; i < repeats; i = i + 1) {}
+  }};
+  const auto t = measure(work, {.batch_us = 500, .budget_ms = 5});
+  EXPECT_GT(most, 1000);
+  EXPECT_LT(t[0].best_us, 0.1);
+  EXPECT_GT(t[0].best_us, 0);
+}
+
+TEST(Measure, NothingToMeasure) { EXPECT_TRUE(measure({}).empty()); }
+
+}  // namespace
+}  // namespace tessera
