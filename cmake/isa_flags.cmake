@@ -5,6 +5,11 @@
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(isa_flags_avx2 -mavx2 -mfma -mf16c)
   set(isa_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC's own intrinsics headers look uninitialised to it (its bug 105593).
+    list(APPEND isa_flags_avx2 -Wno-maybe-uninitialized -Wno-uninitialized)
+    list(APPEND isa_flags_avx512 -Wno-maybe-uninitialized -Wno-uninitialized)
+  endif()
   foreach(isa avx2 avx512)
     set(isa_sources ${sources})
     list(FILTER isa_sources INCLUDE REGEX "_${isa}\\.cpp$")
