@@ -1,0 +1,277 @@
+// cpu_dot: C by dot products along k, which is contiguous in both operands. Nothing is packed: a register block of
+// tile_m x tile_n vectors runs along k over tile_m + tile_n lines of memory, and a tree of shuffles adds up the lanes at
+// the end. "Rows" are the lines of the operand that stays in the cache, "columns" those of the one that is streamed: A
+// and B, or with swap_ab B and A. Needs at least tile_m rows and tile_n columns.
+#pragma once
+
+#include "cpu/unpacked.h"
+
+namespace tsr {
+
+// One step along k: kStep elements of both operands.
+template <class C>
+struct DotMath {
+  static constexpr int L = C::vector_bits / 32;
+  static constexpr Type kRow = C::swap_ab ? C::type_b : C::type_a;
+  static constexpr Type kCol = C::swap_ab ? C::type_a : C::type_b;
+  static constexpr bool kVnni = C::inst == Inst::vnni;
+  static constexpr bool kMadd = C::inst == Inst::madd16;
+  static constexpr bool kPairs = C::inst == Inst::dpbf16;
+  static_assert(!kPairs || (kRow == Type::bf16 && kCol == Type::bf16));
+  // Two bf16 of a 32-bit lane become two floats by a shift and a mask: a dot product does not mind the order of k.
+  static constexpr bool kHalves = C::inst == Inst::fma && kRow == Type::bf16 && kCol == Type::bf16;
+  // vpdpbusd wants unsigned x signed. Of two signed operands the columns are moved up by 128, and 128 * (sum of the row)
+  // is taken off the result.
+  static constexpr bool kOffset = kVnni && kRow != Type::u8 && kCol != Type::u8;
+  static constexpr int kStep = kVnni ? 4 * L : kMadd || kPairs || kHalves ? 2 * L : L;
+
+  using F = typename Vec<L>::F;
+  using I = typename Vec<L>::I;
+  using Acc = typename Accumulator<L, kVnni || kMadd>::type;
+  struct Fragment {
+    Acc x, y;  // y where a step takes two multiplications
+  };
+
+  template <Type kType>
+  static TSR_INLINE Fragment load(const char* p, Part part) {
+    if constexpr (kVnni) {
+      return {load_copy8<Acc>(p, part), Acc{}};
+    } else if constexpr (kPairs) {
+      return {load_copy16<Acc>(p, part), Acc{}};
+    } else if constexpr (kMadd && kType == Type::u8) {
+      return {load_u8_as_16<Acc>(p, part), Acc{}};
+    } else if constexpr (kMadd) {
+      return {load_i8_as_16<Acc>(p, part), Acc{}};
+    } else if constexpr (kHalves) {
+      const I v = load_copy16<I>(p, part);
+      return {(F)(v << 16), (F)(v & static_cast<int>(0xffff0000u))};
+    } else {
+      return {load_floats<L, kType>(p, part), Acc{}};
+    }
+  }
+  // A whole step: where memory needs no conversion the load stays visible to the compiler, which may fold it.
+  template <Type kType>
+  static TSR_INLINE Fragment load(const char* p) {
+    if constexpr (kVnni || kPairs || kType == Type::f32) {
+      return {load_whole<Acc>(p), Acc{}};
+    } else if constexpr (kHalves) {
+      const I v = load_whole<I>(p);
+      return {(F)(v << 16), (F)(v & static_cast<int>(0xffff0000u))};
+    } else {
+      return load<kType>(p, Part(kStep));
+    }
+  }
+
+  template <class... Rest>
+  static TSR_INLINE Fragment load_row(const char* p, Rest... part) {
+    return load<kRow>(p, part...);
+  }
+  template <class... Rest>
+  static TSR_INLINE Fragment load_col(const char* p, Rest... part) {
+    Fragment f = load<kCol>(p, part...);
+    if constexpr (kOffset) f.x ^= static_cast<int>(0x80808080u);
+    return f;
+  }
+
+  static TSR_INLINE Acc multiply(Acc c, const Fragment& row, const Fragment& col) {
+    if constexpr (kVnni && kRow == Type::u8) {
+      return dot_u8(c, row.x, col.x);
+    } else if constexpr (kVnni) {
+      return dot_u8(c, col.x, row.x);
+    } else if constexpr (kMadd) {
+      return c + dot_i16(row.x, col.x);
+    } else if constexpr (kPairs) {
+      return dot_bf16(c, row.x, col.x);
+    } else if constexpr (kHalves) {
+      c = c + row.x * col.x;
+      return c + row.y * col.y;
+    } else {
+      return c + row.x * col.x;
+    }
+  }
+};
+
+template <class C>
+struct Dot {
+  using Math = DotMath<C>;
+  using Acc = typename Math::Acc;
+  static constexpr int L = Math::L, kStep = Math::kStep;
+  static constexpr int kRows = C::tile_m, kCols = C::tile_n;
+  static constexpr int kRowSize = bytes_of(Math::kRow), kColSize = bytes_of(Math::kCol);
+  // Chains of additions: about 8 hide the latency of the multiplier.
+  static constexpr int kChains = kRows * kCols >= 6 ? 1 : (7 + kRows * kCols) / (kRows * kCols);
+  // Row tiles that share one pass over a block of columns.
+  static constexpr int kRowTiles = 8;
+  // Lines of the next block of columns asked for in each step, in the shadow of the arithmetic.
+  static constexpr int kAhead = kRows == 1 ? 0 : (kCols + 1) / 2;
+  // The tile as it lies in C.
+  static constexpr int kOutCols = C::swap_ab ? kRows : kCols;
+
+  // `rest` is a Part for the last elements of k, or nothing.
+  template <class... Rest>
+  static TSR_INLINE void step(Acc (&acc)[kRows][kCols], const char* rows, long long row_stride, const char* cols,
+                              long long col_stride, Rest... rest) {
+    if constexpr (kRows <= kCols) {
+      typename Math::Fragment row[kRows];
+      TSR_UNROLL for (int i = 0; i < kRows; ++i) row[i] = Math::load_row(rows + i * row_stride, rest...);
+      TSR_UNROLL for (int j = 0; j < kCols; ++j) {
+        const auto col = Math::load_col(cols + j * col_stride, rest...);
+        TSR_UNROLL for (int i = 0; i < kRows; ++i) acc[i][j] = Math::multiply(acc[i][j], row[i], col);
+      }
+    } else {
+      typename Math::Fragment col[kCols];
+      TSR_UNROLL for (int j = 0; j < kCols; ++j) col[j] = Math::load_col(cols + j * col_stride, rest...);
+      TSR_UNROLL for (int i = 0; i < kRows; ++i) {
+        const auto row = Math::load_row(rows + i * row_stride, rest...);
+        TSR_UNROLL for (int j = 0; j < kCols; ++j) acc[i][j] = Math::multiply(acc[i][j], row, col[j]);
+      }
+    }
+  }
+
+  static TSR_INLINE void copy(Acc (&to)[kRows][kCols], const Acc (&from)[kRows][kCols]) {
+    TSR_UNROLL for (int i = 0; i < kRows; ++i) {
+      TSR_UNROLL for (int j = 0; j < kCols; ++j) to[i][j] = from[i][j];
+    }
+  }
+  static TSR_INLINE void clear(Acc (&acc)[kRows][kCols]) {
+    TSR_UNROLL for (int i = 0; i < kRows; ++i) {
+      TSR_UNROLL for (int j = 0; j < kCols; ++j) acc[i][j] = Acc{};
+    }
+  }
+
+  // acc += rows . cols over `count` elements of k; asks for the lines at `ahead`.
+  static TSR_INLINE void accumulate(Acc (&acc)[kRows][kCols], const char* rows, long long row_stride, const char* cols,
+                                    long long col_stride, long long count, const char* ahead) {
+    constexpr int kRowBytes = kStep * kRowSize, kColBytes = kStep * kColSize;
+    long long steps = count / kStep;
+    if constexpr (kChains > 1) {
+      Acc chain[kChains][kRows][kCols];
+      copy(chain[0], acc);
+      TSR_UNROLL for (int u = 1; u < kChains; ++u) clear(chain[u]);
+      for (; steps >= kChains; steps -= kChains) {
+        TSR_UNROLL for (int u = 0; u < kChains; ++u) {
+          step(chain[u], rows + u * kRowBytes, row_stride, cols + u * kColBytes, col_stride);
+        }
+        rows += kChains * kRowBytes;
+        cols += kChains * kColBytes;
+      }
+      TSR_UNROLL for (int i = 0; i < kRows; ++i) {
+        TSR_UNROLL for (int j = 0; j < kCols; ++j) {
+          acc[i][j] = chain[0][i][j];
+          TSR_UNROLL for (int u = 1; u < kChains; ++u) acc[i][j] += chain[u][i][j];
+        }
+      }
+    }
+    for (; steps > 0; --steps) {
+      TSR_UNROLL for (int j = 0; j < kAhead; ++j) __builtin_prefetch(ahead + j * col_stride);
+      ahead += kColBytes;
+      step(acc, rows, row_stride, cols, col_stride);
+      rows += kRowBytes;
+      cols += kColBytes;
+    }
+    if (const long long rest = count % kStep) step(acc, rows, row_stride, cols, col_stride, Part(rest));
+  }
+
+  // 128 * the sum of each row: what moving the columns up by 128 added to its products.
+  static __attribute__((noinline)) void offsets(int* out, const char* rows, long long row_stride, long long count,
+                                                long long k) {
+    using I = typename Math::I;
+    const I ones = I{} + static_cast<int>(0x80808080u);
+    for (long long i = 0; i < count; ++i, rows += row_stride) {
+      I sum{};
+      for (long long l = 0; l < k; l += kStep) sum = dot_u8(sum, ones, load_copy8<I>(rows + l, Part(k - l)));
+      out[i] = 0;
+      for (int lane = 0; lane < L; ++lane) out[i] += sum[lane];
+    }
+  }
+
+  static TSR_INLINE void run(const UnpackedArgs& args) {
+    constexpr bool kSwap = C::swap_ab;
+    const char* rows = static_cast<const char*>(kSwap ? args.b : args.a);
+    const char* cols = static_cast<const char*>(kSwap ? args.a : args.b);
+    const long long row_stride = kSwap ? args.b_col_bytes : args.a_row_bytes;
+    const long long col_stride = kSwap ? args.a_row_bytes : args.b_col_bytes;
+    const long long m = kSwap ? args.n : args.m, n = kSwap ? args.m : args.n;
+    const long long row_begin = kSwap ? args.col_begin : args.row_begin, row_end = kSwap ? args.col_end : args.row_end;
+    const long long col_begin = kSwap ? args.row_begin : args.col_begin, col_end = kSwap ? args.row_end : args.col_end;
+    const long long k_begin = args.k_begin, k_end = args.k_end;
+
+    alignas(64) Acc held[kRowTiles][kRows][kCols];  // accumulators between two blocks of k
+    int offset[kRowTiles * kRows];
+    for (long long i0 = row_begin; i0 < row_end; i0 += kRowTiles * kRows) {
+      const long long i1 = least(i0 + kRowTiles * kRows, row_end), tiles = (i1 - i0 + kRows - 1) / kRows;
+      const long long block = tiles == 1 ? k_end - k_begin : args.block_k;
+      const long long lines_per_tile = (kCols + tiles - 1) / tiles;
+      // A tile that would stick out is moved back over the one before it, and stores only what is new.
+      const long long base = least(i0, m - kRows);
+      if constexpr (Math::kOffset) {
+        offsets(offset, rows + base * row_stride + k_begin, row_stride, i1 - base, k_end - k_begin);
+      }
+      for (long long j0 = col_begin; j0 < col_end; j0 += kCols) {
+        const long long j = least(j0, n - kCols);
+        long long k0 = k_begin;
+        do {
+          const long long count = least(block, k_end - k0);
+          const bool first = k0 == k_begin, last = k0 + count == k_end;
+          const char* col = cols + j * col_stride + k0 * kColSize;
+          // Each row tile asks for its share of the block that comes next: further along k, or the next columns. With
+          // one row tile there is no such time to spare, only a little distance.
+          const char* next = last ? cols + (j + kCols) * col_stride + k_begin * kColSize : col + count * kColSize;
+          for (long long t = 0; t < tiles; ++t) {
+            const long long i = least(i0 + t * kRows, m - kRows);
+            const char* ahead = tiles == 1 ? col + 1024 : next + least(t * lines_per_tile, kCols - 1) * col_stride;
+            Acc acc[kRows][kCols];
+            if (first) {
+              clear(acc);
+            } else {
+              copy(acc, held[t]);
+            }
+            accumulate(acc, rows + i * row_stride + k0 * kRowSize, row_stride, col, col_stride, count, ahead);
+            if (last) {
+              finish(args, acc, offset + (i - base), i, i0 + t * kRows - i, least(kRows, i1 - i), j, j0 - j,
+                     least(kCols, col_end - j));
+            } else {
+              copy(held[t], acc);
+            }
+          }
+        } while ((k0 += block) < k_end);
+      }
+    }
+  }
+
+  // Adds up the lanes and stores rows [i + i_skip, i + i_count), columns [j + j_skip, j + j_count) of the tile at (i, j).
+  static TSR_INLINE void finish(const UnpackedArgs& args, const Acc (&acc)[kRows][kCols], const int* offset, long long i,
+                                long long i_skip, long long i_count, long long j, long long j_skip, long long j_count) {
+    constexpr int kCount = kRows * kCols;
+    alignas(64) unsigned sums[(kCount + L - 1) / L * L + L];
+    sum_groups<0>(acc, sums);
+    if constexpr (Math::kOffset) {
+      for (int t = 0; t < kCount; ++t) sums[t] -= static_cast<unsigned>(offset[C::swap_ab ? t % kOutCols : t / kOutCols]);
+    }
+    const bool s = C::swap_ab;
+    const long long row = s ? j : i, row_skip = s ? j_skip : i_skip, row_count = s ? j_count : i_count;
+    const long long col = s ? i : j, col_skip = s ? i_skip : j_skip, col_count = s ? i_count : j_count;
+    Unpacked<C>::store_tile(args, sums + row_skip * kOutCols + col_skip, kOutCols, row + row_skip, col + col_skip,
+                            static_cast<int>(row_count - row_skip), static_cast<int>(col_count - col_skip));
+  }
+
+  template <int kFirst>
+  static TSR_INLINE void sum_groups(const Acc (&acc)[kRows][kCols], unsigned* sums) {
+    if constexpr (kFirst < kRows * kCols) {
+      auto leaf = [&](int t) __attribute__((always_inline)) {
+        return C::swap_ab ? acc[t % kOutCols][t / kOutCols] : acc[t / kOutCols][t % kOutCols];
+      };
+      store_whole(sums + kFirst, sum_lanes<L, kRows * kCols, kFirst, L>(leaf));
+      sum_groups<kFirst + L>(acc, sums);
+    }
+  }
+};
+
+template <class Config>
+TSR_INLINE void cpu_dot(const void* p) {
+  const UnpackedArgs& args = *static_cast<const UnpackedArgs*>(p);
+  if (args.parts) return Unpacked<Config>::add_parts(args);
+  Dot<Config>::run(args);
+}
+
+}  // namespace tsr

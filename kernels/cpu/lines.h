@@ -1,0 +1,124 @@
+// Loads of part of a line of memory that convert or widen on the way, without touching what lies behind it.
+#pragma once
+
+#include "cpu/types.h"
+#include "cpu/vec.h"
+
+namespace tsr {
+
+#ifdef __clang__
+#define TSR_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define TSR_UNROLL _Pragma("GCC unroll 64")
+#endif
+
+// Accumulators: floats, or integers.
+template <int L, bool kInteger>
+struct Accumulator {
+  typedef typename Vec<L>::F type;
+};
+template <int L>
+struct Accumulator<L, true> {
+  typedef typename Vec<L>::I type;
+};
+
+// The first `count` elements of a vector. The others are not read, and load as zero.
+struct Part {
+#ifdef __AVX512BW__
+  unsigned long long mask;
+  TSR_INLINE explicit Part(long long count) : mask(count >= 64 ? ~0ull : (1ull << count) - 1) {}
+#else
+  long long count;
+  TSR_INLINE explicit Part(long long n) : count(n) {}
+#endif
+};
+
+// load_NAME<V>(p, part): the instruction reads kBytes bytes for a whole V, in elements of kElement bytes.
+#ifdef __AVX512BW__
+#define TSR_LOAD(name, text, divisor, element)                                                        \
+  template <class V>                                                                                  \
+  TSR_INLINE V load_##name(const void* p, Part part) {                                                \
+    constexpr int kBytes = sizeof(V) / (divisor);                                                     \
+    struct __attribute__((packed, may_alias)) Memory { char bytes[kBytes]; };                         \
+    V v;                                                                                              \
+    asm(text " %1, %0 %{%2%}%{z%}" : "=v"(v) : "m"(*static_cast<const Memory*>(p)), "Yk"(part.mask)); \
+    return v;                                                                                         \
+  }
+#define TSR_COPY(size) "vmovdqu" size
+#else
+#define TSR_LOAD(name, text, divisor, element)                                \
+  template <class V>                                                          \
+  TSR_INLINE V load_##name(const void* p, Part part) {                        \
+    constexpr int kBytes = sizeof(V) / (divisor);                             \
+    struct __attribute__((packed, may_alias)) Memory { char bytes[kBytes]; }; \
+    Memory copy;                                                              \
+    const Memory* from = static_cast<const Memory*>(p);                       \
+    if (part.count * (element) < kBytes) {                                    \
+      __builtin_memset(&copy, 0, kBytes);                                     \
+      __builtin_memcpy(&copy, p, part.count * (element));                     \
+      from = &copy;                                                           \
+    }                                                                         \
+    V v;                                                                      \
+    asm(text " %1, %0" : "=x"(v) : "m"(*from));                               \
+    return v;                                                                 \
+  }
+#define TSR_COPY(size) "vmovdqu"
+#endif
+TSR_LOAD(copy8, TSR_COPY("8"), 1, 1)
+TSR_LOAD(copy16, TSR_COPY("16"), 1, 2)
+TSR_LOAD(copy32, TSR_COPY("32"), 1, 4)
+TSR_LOAD(u8_as_32, "vpmovzxbd", 4, 1)
+TSR_LOAD(i8_as_32, "vpmovsxbd", 4, 1)
+TSR_LOAD(u16_as_32, "vpmovzxwd", 2, 2)
+TSR_LOAD(u8_as_16, "vpmovzxbw", 2, 1)
+TSR_LOAD(i8_as_16, "vpmovsxbw", 2, 1)
+TSR_LOAD(half_as_float, "vcvtph2ps", 2, 2)
+#undef TSR_LOAD
+#undef TSR_COPY
+
+// L elements of a floating type.
+template <int L, Type kType>
+TSR_INLINE typename Vec<L>::F load_floats(const void* p, Part part) {
+  using F = typename Vec<L>::F;
+  using U = typename Vec<L>::U;
+  if constexpr (kType == Type::f32) {
+    return load_copy32<F>(p, part);
+  } else if constexpr (kType == Type::bf16) {
+    return as_float<L>(load_u16_as_32<U>(p, part) << 16);
+  } else if constexpr (kType == Type::f16) {
+    return load_half_as_float<F>(p, part);
+  } else if constexpr (kType == Type::f8e5m2) {
+    return half_to_float(load_u8_as_16<typename Vec<L>::H>(p, part) << 8);
+  } else {
+    // The exponent field moved into place is 120 too small; the product also makes subnormals right.
+    const U u = load_u8_as_32<U>(p, part), magnitude = u & 0x7fu;
+    const U finite = as_bits<L>(as_float<L>(magnitude << 20) * 0x1p120f);
+    const U nan = (U)(magnitude == 0x7fu) & 0x7fc00000u;
+    return as_float<L>(finite | nan | ((u & 0x80u) << 24));
+  }
+}
+
+template <class V>
+TSR_INLINE V dot_u8(V sum, V u, V s) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(u), "v"(s));
+  return sum;
+}
+
+template <class V>
+TSR_INLINE V dot_bf16(V sum, V x, V y) {
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
+  return sum;
+}
+
+template <class V>
+TSR_INLINE V dot_i16(V x, V y) {
+  V sum;
+#ifdef __AVX512BW__
+  asm("vpmaddwd %2, %1, %0" : "=v"(sum) : "v"(x), "v"(y));
+#else
+  asm("vpmaddwd %2, %1, %0" : "=x"(sum) : "x"(x), "x"(y));
+#endif
+  return sum;
+}
+
+}  // namespace tsr

@@ -1,0 +1,65 @@
+// What the families that read both operands where they lie share: their arguments, and parts of k computed apart.
+#pragma once
+
+#include "cpu/abi.h"
+#include "cpu/epilogue.h"
+#include "cpu/shuffle.h"
+#include "cpu/types.h"
+#include "cpu/vec.h"
+
+namespace tsr {
+
+// Rows [row_begin, row_end) x columns [col_begin, col_end) of C from all m x n x k of the operands.
+struct UnpackedArgs {
+  const void *a, *b;
+  long long m, n, k;
+  long long a_row_bytes, a_k_bytes, b_k_bytes, b_col_bytes;  // distance of neighbours along that axis
+  long long row_begin, row_end, col_begin, col_end;
+  // Parts of k computed apart: the sums over [k_begin, k_end) go to `sums` (m x n, 32 bit) instead of C.
+  long long k_begin, k_end;
+  void* sums;
+  int parts;          // > 0: adds up that many `sums`, one after the other in memory, into C; a and b are not read
+  long long block_k;  // k between which a block of columns stays in the cache (cpu_dot)
+  EpilogueArgs epilogue;
+};
+
+TSR_INLINE long long least(long long x, long long y) { return x < y ? x : y; }
+
+template <class Config>
+struct Unpacked {
+  using E = Epilogue<Config>;
+  static constexpr int L = E::L;
+  using U = typename Vec<L>::U;
+
+  // A tile of `rows` x `cols` accumulators, `stride` apart in memory, to C or to the sums of this part of k.
+  static __attribute__((noinline)) void store_tile(const UnpackedArgs& args, const unsigned* acc, long long stride,
+                                                   long long row, long long col, int rows, int cols) {
+    if (!args.sums) return E::store_tile(acc, stride, args.epilogue, row, col, rows, cols);
+    unsigned* out = static_cast<unsigned*>(args.sums) + row * args.n + col;
+    for (int i = 0; i < rows; ++i) {
+      for (int j = 0; j < cols; ++j) out[i * args.n + j] = acc[i * stride + j];
+    }
+  }
+
+  // Always in the order of the parts, so that the result does not depend on which thread was first.
+  static __attribute__((noinline)) void add_parts(const UnpackedArgs& args) {
+    const unsigned* sums = static_cast<const unsigned*>(args.sums);
+    for (long long i = args.row_begin; i < args.row_end; ++i) {
+      for (long long j = args.col_begin; j < args.col_end; j += L) {
+        const long long live = least(L, args.col_end - j);
+        U total{};
+        for (int p = 0; p < args.parts; ++p) {
+          const U x = load_copy32<U>(sums + (p * args.m + i) * args.n + j, Part(live));
+          if constexpr (E::kIntAcc) {
+            total += x;
+          } else {
+            total = as_bits<L>(as_float<L>(total) + as_float<L>(x));
+          }
+        }
+        E::store(total, args.epilogue, i, j, static_cast<int>(live));
+      }
+    }
+  }
+};
+
+}  // namespace tsr
