@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "codegen/closure.h"
 #include "core/family.h"
+#include "core/tile_math.h"
 #include "tessera/error.h"
 
 namespace tessera {
@@ -37,14 +38,16 @@ void add_epilogue(Prelude& prelude, const Epilogue& e) {
 
 std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSpec& a,
                           const Instruction& inst) {
+  const FamilyInfo& family = info(c.family_id());
   Prelude prelude;
-  for (std::string_view name : info(c.family_id()).kernel_knobs) {
+  for (std::string_view name : family.kernel_knobs) {
     prelude.number(name, c.*find_config_field(name)->member);
   }
   prelude.number("vector_bits", a.vector_bits);
   prelude.word("Inst", "inst", inst.name);
-  prelude.word("Type", "type_a", to_string(v.a.type));
-  prelude.word("Type", "type_b", to_string(v.b.type));
+  auto seen = [&](DType memory) { return family.compute_types ? compute_type(memory, inst) : memory; };
+  prelude.word("Type", "type_a", to_string(seen(v.a.type)));
+  prelude.word("Type", "type_b", to_string(seen(v.b.type)));
   prelude.word("Type", "type_out", to_string(v.c.type));
   prelude.word("Type", "type_d", to_string(v.epilogue.d_count() ? v.d : DType::f32));
   prelude.word("Type", "type_acc", to_string(v.acc));

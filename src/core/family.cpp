@@ -3,22 +3,24 @@
 namespace tessera {
 namespace {
 
-constexpr std::string_view kCpuKnobs[] = {"tile_m", "tile_n", "inst_m", "inst_n",
-                                          "inst_k", "pack_a", "swap_ab"};
+constexpr std::string_view kCpuKnobs[] = {"tile_m", "tile_n", "pack_a", "swap_ab"};
+constexpr std::string_view kUnpackedKnobs[] = {"tile_m", "tile_n", "swap_ab"};
 
 using enum BackendKind;
 constexpr FamilyInfo kFamilies[] = {
     {Family::cpu_packed, cpu, "cpu/packed.h", "register tile over panels of packed B, cache-blocked",
-     kCpuKnobs},
-    {Family::cpu_direct, cpu, "cpu/direct.h", "whole small GEMM in one call, nothing packed", kCpuKnobs},
-    {Family::cpu_dot, cpu, "cpu/dot.h", "dot products along a contiguous k, nothing packed", kCpuKnobs},
-    {Family::cpu_amx, cpu, "cpu/amx.h", "AMX tiles", kCpuKnobs},
-    {Family::tma_ws, cuda, "", "TMA loads, wgmma, specialised warps", {}},
-    {Family::cp_async, cuda, "", "cp.async staging, mma.sync", {}},
-    {Family::simt, cuda, "", "plain FMA", {}},
-    {Family::gemv, cuda, "", "memory-bound, m or n at most 16", {}},
-    {Family::mfma, hip, "", "MFMA tiles of gfx9", {}},
-    {Family::wmma, hip, "", "WMMA tiles of gfx11 and gfx12", {}},
+     kCpuKnobs, true},
+    {Family::cpu_direct, cpu, "cpu/direct.h", "whole small GEMM in one call, nothing packed", kUnpackedKnobs,
+     false},
+    {Family::cpu_dot, cpu, "cpu/dot.h", "dot products along a contiguous k, nothing packed", kUnpackedKnobs,
+     false},
+    {Family::cpu_amx, cpu, "cpu/amx.h", "AMX tiles", kCpuKnobs, true},
+    {Family::tma_ws, cuda, "", "TMA loads, wgmma, specialised warps", {}, false},
+    {Family::cp_async, cuda, "", "cp.async staging, mma.sync", {}, false},
+    {Family::simt, cuda, "", "plain FMA", {}, false},
+    {Family::gemv, cuda, "", "memory-bound, m or n at most 16", {}, false},
+    {Family::mfma, hip, "", "MFMA tiles of gfx9", {}, false},
+    {Family::wmma, hip, "", "WMMA tiles of gfx11 and gfx12", {}, false},
 };
 
 constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};

@@ -20,6 +20,9 @@ struct FamilyInfo {
   // Knobs the kernel's source reads; only the launching driver reads the others. The generated unit names
   // these alone, so that configs which differ elsewhere share one binary.
   std::span<const std::string_view> kernel_knobs;
+  // The driver hands the source operands that are in the instruction's compute type already (packed, or
+  // needing no conversion), so that memory types with the same compute type share one binary.
+  bool compute_types;
 };
 
 const FamilyInfo& info(Family f);
