@@ -1,0 +1,54 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include "backend/cpu/compile.h"
+#include "backend/cpu/cpu_module.h"
+#include "backend/cpu/packed.h"
+#include "tessera/error.h"
+
+namespace tessera {
+namespace {
+
+struct FamilyDriver {
+  Family family;
+  std::unique_ptr<Kernel> (*make)(std::shared_ptr<CpuModule>, const ArchSpec&, const Problem&, const Choice&);
+};
+
+constexpr FamilyDriver kDrivers[] = {
+    {Family::cpu_packed, make_packed_kernel},
+};
+
+class CpuBackend : public Backend {
+ public:
+  explicit CpuBackend(int threads) : arch_(detect_cpu()) {
+    if (threads > 0) arch_.compute_units = threads;
+  }
+
+  const ArchSpec& arch() const override { return arch_; }
+  std::string compiler_identity() const override { return find_cpp_compiler().identity; }
+  Binary compile(const Source& source, const std::string& scratch) const override {
+    return compile_cpp(source, scratch);
+  }
+  std::shared_ptr<Module> load(const Binary& binary) const override {
+    return std::make_shared<CpuModule>(binary);
+  }
+
+  std::unique_ptr<Kernel> prepare(std::shared_ptr<Module> module, const Problem& problem,
+                                  const Choice& choice) const override {
+    auto cpu_module = std::dynamic_pointer_cast<CpuModule>(std::move(module));
+    if (!cpu_module) throw Error(ErrorCode::internal, "a module of another backend");
+    for (const FamilyDriver& d : kDrivers) {
+      if (d.family == choice.config.family_id()) return d.make(std::move(cpu_module), arch_, problem, choice);
+    }
+    throw Error(ErrorCode::unsupported,
+                "family " + std::string(to_string(choice.config.family_id())) + " does not run on a CPU");
+  }
+
+ private:
+  ArchSpec arch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend(int threads) { return std::make_unique<CpuBackend>(threads); }
+
+}  // namespace tessera

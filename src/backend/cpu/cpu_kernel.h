@@ -1,0 +1,49 @@
+// What the kernels of all CPU families share: buffer checks, epilogue arguments, groups.
+#pragma once
+
+#include <memory>
+
+#include "backend/cpu/cpu_module.h"
+#include "core/arch_spec.h"
+#include "core/gemm_view.h"
+#include "cpu/abi.h"
+#include "tessera/kernel.h"
+
+namespace tessera {
+
+class CpuKernel : public Kernel {
+ public:
+  CpuKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem,
+            const Choice& choice);
+
+  void run(const Buffers& buffers) const override;
+  size_t workspace_bytes() const override { return 0; }
+  size_t packed_b_bytes() const override { return 0; }
+  void pack_b(const void* b, void* packed, int64_t ldb) const override;
+
+ protected:
+  // Error(bad_input) unless every buffer is there, aligned to its elements, and C overlaps no input.
+  void check(const Buffers& buffers) const;
+
+  // For group 0; see set_group.
+  tsr::EpilogueArgs epilogue_args(const Buffers& buffers) const;
+  // Moves C and the full D tensors of `e`, made by epilogue_args(buffers), to another group.
+  void set_group(tsr::EpilogueArgs& e, const Buffers& buffers, int64_t group) const;
+
+  const char* group_a(const Buffers& b, int64_t group) const {
+    return static_cast<const char*>(b.a) + group * view_.a.group_stride * bytes_of(view_.a.type);
+  }
+  const char* group_b(const Buffers& b, int64_t group) const {
+    return static_cast<const char*>(b.b) + group * view_.b.group_stride * bytes_of(view_.b.type);
+  }
+
+  std::shared_ptr<CpuModule> module_;
+  CpuModule::Entry entry_;
+  GemmView view_;
+  KernelConfig config_;
+  Instruction inst_;
+  int threads_;
+  int vector_bits_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,79 @@
+#include "backend/cpu/cpu_module.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "tessera/error.h"
+
+namespace tessera {
+namespace {
+
+// The loader takes a path it has seen for the library it knows by it, and descriptors are reused: so every
+// path is spelled its own way, with a counter's bits as "/" and "/." before the number.
+std::string descriptor_path(int fd) {
+  static std::atomic<uint64_t> counter{0};
+  std::string path = "/proc/self/fd";
+  for (uint64_t bits = counter.fetch_add(1) + 1; bits; bits >>= 1) path += bits & 1 ? "/." : "/";
+  return path + '/' + std::to_string(fd);
+}
+
+// A file that exists only while it is being loaded: in memory, or a temporary file where the kernel lacks
+// memfd.
+struct LoadFile {
+  explicit LoadFile(const std::string& bytes) {
+    fd = memfd_create("tessera-kernel", MFD_CLOEXEC);
+    if (fd >= 0) {
+      path = descriptor_path(fd);
+    } else {
+      const char* directory = std::getenv("TMPDIR");
+      path = std::string(directory && *directory ? directory : "/tmp") + "/tessera-kernel-XXXXXX";
+      fd = mkstemp(path.data());
+      temporary = true;
+    }
+    size_t done = 0;
+    while (fd >= 0 && done < bytes.size()) {
+      const ssize_t wrote = write(fd, bytes.data() + done, bytes.size() - done);
+      if (wrote <= 0) break;
+      done += static_cast<size_t>(wrote);
+    }
+    complete = fd >= 0 && done == bytes.size();
+  }
+  ~LoadFile() {
+    if (temporary && fd >= 0) unlink(path.c_str());
+    if (fd >= 0) close(fd);
+  }
+  int fd = -1;
+  std::string path;
+  bool temporary = false, complete = false;
+};
+
+}  // namespace
+
+CpuModule::CpuModule(const Binary& binary) {
+  LoadFile file(binary.bytes);
+  if (!file.complete) {
+    throw Error(ErrorCode::io, "cannot hold kernel " + binary.symbol + " in a file to load it",
+                "free memory, or set TMPDIR to a directory with space");
+  }
+  handle_ = dlopen(file.path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle_) {
+    const char* why = dlerror();
+    throw Error(ErrorCode::corrupt,
+                "kernel " + binary.symbol + " does not load: " + (why ? why : "unknown reason"),
+                "tessera cache verify --repair");
+  }
+  entry_ = reinterpret_cast<Entry>(dlsym(handle_, binary.symbol.c_str()));
+  if (!entry_) {
+    dlclose(handle_);
+    throw Error(ErrorCode::corrupt, "the kernel binary lacks the symbol " + binary.symbol,
+                "tessera cache verify --repair");
+  }
+}
+
+CpuModule::~CpuModule() { dlclose(handle_); }
+
+}  // namespace tessera

@@ -1,0 +1,104 @@
+#include "backend/cpu/pack.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/tile_math.h"
+
+namespace tessera {
+namespace {
+
+float bits_to_float(uint32_t bits) {
+  float f;
+  std::memcpy(&f, &bits, 4);
+  return f;
+}
+
+uint32_t float_to_bits(float f) {
+  uint32_t bits;
+  std::memcpy(&bits, &f, 4);
+  return bits;
+}
+
+// sign, exponent and mantissa fields of a small float; NaN and infinity where the format has them.
+float small_float(uint32_t sign, int exponent, int mantissa, int mantissa_bits, int bias, bool special) {
+  float magnitude;
+  if (special) {
+    magnitude = mantissa ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
+  } else if (exponent == 0) {
+    magnitude = std::ldexp(static_cast<float>(mantissa), 1 - bias - mantissa_bits);
+  } else {
+    magnitude =
+        std::ldexp(static_cast<float>(mantissa + (1 << mantissa_bits)), exponent - bias - mantissa_bits);
+  }
+  return sign ? -magnitude : magnitude;
+}
+
+float read_float(const char* p, DType t) {
+  uint8_t byte = 0;
+  uint16_t half = 0;
+  switch (t) {
+    case DType::f32: {
+      float f;
+      std::memcpy(&f, p, 4);
+      return f;
+    }
+    case DType::bf16: std::memcpy(&half, p, 2); return bits_to_float(uint32_t{half} << 16);
+    case DType::f16:
+      std::memcpy(&half, p, 2);
+      return small_float(half >> 15, half >> 10 & 31, half & 1023, 10, 15, (half >> 10 & 31) == 31);
+    case DType::f8e5m2:
+      std::memcpy(&byte, p, 1);
+      return small_float(byte >> 7, byte >> 2 & 31, byte & 3, 2, 15, (byte >> 2 & 31) == 31);
+    default:
+      std::memcpy(&byte, p, 1);
+      return small_float(byte >> 7, byte >> 3 & 15, byte & 7, 3, 7, (byte & 127) == 127);
+  }
+}
+
+// The bits of one element in the compute type.
+uint32_t convert(const char* p, const PanelSource& s) {
+  if (s.group == 1) return float_to_bits(read_float(p, s.memory));
+  if (info(s.memory).is_float)
+    return float_to_bits(read_float(p, s.memory)) >> 16;  // exact: bf16 and f8 only
+  const uint8_t byte = static_cast<uint8_t>(*p);
+  if (s.group == 4) return s.flip_sign ? byte ^ 0x80u : byte;
+  const int value = s.memory == DType::u8 ? int{byte} : int{static_cast<int8_t>(byte)};
+  return static_cast<uint32_t>(value) & 0xffffu;  // i16
+}
+
+}  // namespace
+
+size_t panel_bytes(const PanelShape& shape, int group) {
+  const int64_t steps = ceil_div(shape.depth, group) + (shape.correction ? 1 : 0);
+  return static_cast<size_t>(steps * shape.width * 4);
+}
+
+void pack_panel_plain(const PanelSource& s, const PanelShape& shape, void* panel) {
+  const int group = s.group, bits = 32 / group;
+  const int element = bytes_of(s.memory);
+  const int64_t steps = ceil_div(shape.depth, group);
+  auto* words = static_cast<uint32_t*>(panel);
+  auto* sums = reinterpret_cast<int32_t*>(words + steps * shape.width);
+  if (shape.correction) std::memset(sums, 0, static_cast<size_t>(shape.width) * 4);
+  for (int64_t step = 0; step < steps; ++step) {
+    for (int lane = 0; lane < shape.width; ++lane) {
+      uint32_t word = 0;
+      for (int j = 0; j < group && lane < shape.live && step * group + j < shape.depth; ++j) {
+        const char* p = s.data + ((step * group + j) * s.k_stride + lane * s.lane_stride) * element;
+        word |= convert(p, s) << (bits * j);
+        if (shape.correction) sums[lane] -= 128 * int32_t{static_cast<int8_t>(*p)};
+      }
+      words[step * shape.width + lane] = word;
+    }
+  }
+}
+
+PackPanel panel_packer(int vector_bits) {
+  if (vector_bits == 512) return pack_panel_avx512;
+  if (vector_bits == 256) return pack_panel_avx2;
+  return pack_panel_plain;
+}
+
+}  // namespace tessera

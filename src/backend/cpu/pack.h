@@ -1,0 +1,39 @@
+// Packing an operand into panels of 32-bit words: word (step, lane) holds the k group `step` of row or column
+// `lane`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tessera/dtype.h"
+
+namespace tessera {
+
+struct PanelSource {
+  const char* data;  // element (k, lane) at k * k_stride + lane * lane_stride elements
+  int64_t k_stride, lane_stride;
+  DType memory;
+  int group;       // k elements per word: 1 as f32; 2 as bf16, or i16 of integers; 4 as 8-bit integers
+  bool flip_sign;  // i8 -> u8: add 128 (operand A of vpdpbusd)
+};
+
+struct PanelShape {
+  int64_t depth;    // k elements; the last group is filled up with zeros
+  int live;         // lanes to read; the others become zero
+  int width;        // lanes of the panel
+  bool correction;  // append width i32: -128 * sum over k of each lane (operand B of vpdpbusd with flipped A)
+};
+
+// Bytes of a panel, a multiple of 4 * width.
+size_t panel_bytes(const PanelShape& shape, int group);
+
+using PackPanel = void (*)(const PanelSource&, const PanelShape&, void* panel);
+
+// The fastest packer for vectors of this width: 512 (AVX-512), 256 (AVX2), else plain C++.
+PackPanel panel_packer(int vector_bits);
+
+void pack_panel_plain(const PanelSource&, const PanelShape&, void* panel);
+void pack_panel_avx2(const PanelSource&, const PanelShape&, void* panel);
+void pack_panel_avx512(const PanelSource&, const PanelShape&, void* panel);
+
+}  // namespace tessera
