@@ -3,6 +3,7 @@
 #include "backend/cpu/compile.h"
 #include "backend/cpu/cpu_module.h"
 #include "backend/cpu/packed.h"
+#include "backend/cpu/unpacked.h"
 #include "tessera/error.h"
 
 namespace tessera {
@@ -15,6 +16,8 @@ struct FamilyDriver {
 
 constexpr FamilyDriver kDrivers[] = {
     {Family::cpu_packed, make_packed_kernel},
+    {Family::cpu_direct, make_unpacked_kernel},
+    {Family::cpu_dot, make_unpacked_kernel},
 };
 
 class CpuBackend : public Backend {

@@ -1,0 +1,151 @@
+#include "backend/cpu/unpacked.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "backend/cpu/arena.h"
+#include "core/tile_math.h"
+#include "cpu/unpacked_abi.h"
+
+namespace tessera {
+namespace {
+
+// A rectangle of C.
+struct Piece {
+  int64_t row_begin, row_end, col_begin, col_end;
+};
+
+// Below this much work waking another thread costs more than it saves.
+constexpr double kWorthThreads = 2e5;  // multiply-adds and bytes, together
+
+class UnpackedKernel : public CpuKernel {
+ public:
+  UnpackedKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem, const Choice& choice)
+      : CpuKernel(std::move(module), arch, problem, choice),
+        a_row_bytes_(view_.a.row_stride * bytes_of(view_.a.type)),
+        a_k_bytes_(view_.a.col_stride * bytes_of(view_.a.type)),
+        b_k_bytes_(view_.b.row_stride * bytes_of(view_.b.type)),
+        b_col_bytes_(view_.b.col_stride * bytes_of(view_.b.type)),
+        block_k_(block_k(arch)),
+        pieces_(pieces()),
+        simple_(pieces_.size() == 1 && view_.groups == 1 && config_.split_k == 1) {}
+
+  void run_unchecked(const Buffers& buffers) const override {
+    // Filled where it will be read: what is not set is not looked at.
+    tsr::UnpackedArgs args;
+    args.epilogue = epilogue_args(buffers);
+    args.a = buffers.a;
+    args.b = buffers.b;
+    args.m = view_.m;
+    args.n = view_.n;
+    args.k = view_.k;
+    args.a_row_bytes = a_row_bytes_;
+    args.a_k_bytes = a_k_bytes_;
+    args.b_k_bytes = b_k_bytes_;
+    args.b_col_bytes = b_col_bytes_;
+    args.row_begin = 0;
+    args.row_end = view_.m;
+    args.col_begin = 0;
+    args.col_end = view_.n;
+    args.k_begin = 0;
+    args.k_end = args.epilogue.alpha == 0.0f ? 0 : view_.k;  // a zero alpha hides what the operands hold
+    args.sums = nullptr;
+    args.parts = 0;
+    args.block_k = block_k_;
+    if (simple_) return entry_(&args);
+    if (config_.split_k > 1) return run_split_k(buffers, args);
+
+    const int64_t count = static_cast<int64_t>(pieces_.size()), tasks = view_.groups * count;
+    const int threads = static_cast<int>(std::min<int64_t>(threads_, tasks));
+    if (threads == 1 || !worth_threads_) {
+      for (int64_t t = 0; t < tasks; ++t) run_task(buffers, args, t / count, pieces_[static_cast<size_t>(t % count)]);
+      return;
+    }
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t t = 0; t < tasks; ++t) run_task(buffers, args, t / count, pieces_[static_cast<size_t>(t % count)]);
+  }
+
+  size_t workspace_bytes() const override {
+    return config_.split_k > 1 ? static_cast<size_t>(config_.split_k) * part_bytes() : 0;
+  }
+
+ private:
+  size_t part_bytes() const { return static_cast<size_t>(view_.m * view_.n * 4); }
+
+  // cpu_dot: as much of k as lets the columns of a tile, those of the next one and the rows share the first-level cache.
+  int64_t block_k(const ArchSpec& arch) const {
+    const int64_t lines = 2 * config_.tile_n + config_.tile_m;
+    const int64_t bytes = std::clamp<int64_t>(arch.l1.bytes * 3 / 4 / lines / 256 * 256, 512, 4096);
+    return bytes / std::max(bytes_of(view_.a.type), bytes_of(view_.b.type));
+  }
+
+  // Threads take whole tiles along the longer side of C.
+  std::vector<Piece> pieces() {
+    const Piece whole{0, view_.m, 0, view_.n};
+    const double work = static_cast<double>(view_.groups) * view_.m * view_.n * view_.k / 16 + view_.bytes();
+    worth_threads_ = work > kWorthThreads;
+    if (threads_ == 1 || view_.groups >= threads_ || config_.split_k > 1 || !worth_threads_) return {whole};
+    const bool by_rows = view_.m > view_.n;
+    const int64_t extent = by_rows ? view_.m : view_.n;
+    const int64_t tile = by_rows != (config_.swap_ab == 1) ? config_.tile_m : config_.tile_n;
+    const int64_t tiles = ceil_div(extent, tile), count = std::min<int64_t>(threads_, tiles);
+    std::vector<Piece> out;
+    for (int64_t p = 0; p < count; ++p) {
+      const int64_t from = tiles * p / count * tile, to = std::min(tiles * (p + 1) / count * tile, extent);
+      out.push_back(by_rows ? Piece{from, to, 0, view_.n} : Piece{0, view_.m, from, to});
+    }
+    return out;
+  }
+
+  void run_task(const Buffers& buffers, tsr::UnpackedArgs args, int64_t group, const Piece& piece) const {
+    set_group(args.epilogue, buffers, group);
+    args.a = group_a(buffers, group);
+    args.b = group_b(buffers, group);
+    args.row_begin = piece.row_begin;
+    args.row_end = piece.row_end;
+    args.col_begin = piece.col_begin;
+    args.col_end = piece.col_end;
+    entry_(&args);
+  }
+
+  // Parts of k by different threads, added up in order by one.
+  void run_split_k(const Buffers& buffers, const tsr::UnpackedArgs& whole) const {
+    char* sums = static_cast<char*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
+    const int parts = config_.split_k;
+    constexpr int64_t kUnit = 64;  // of k: no vector is cut
+    const int64_t units = ceil_div(whole.k_end, kUnit);
+    const int threads = worth_threads_ ? std::min(threads_, parts) : 1;
+    for (int64_t g = 0; g < view_.groups; ++g) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+      for (int p = 0; p < parts; ++p) {
+        tsr::UnpackedArgs args = whole;
+        args.a = group_a(buffers, g);
+        args.b = group_b(buffers, g);
+        args.k_begin = std::min<int64_t>(units * p / parts * kUnit, whole.k_end);
+        args.k_end = std::min<int64_t>(units * (p + 1) / parts * kUnit, whole.k_end);
+        args.sums = sums + static_cast<size_t>(p) * part_bytes();
+        entry_(&args);
+      }
+      tsr::UnpackedArgs args = whole;
+      set_group(args.epilogue, buffers, g);
+      args.sums = sums;
+      args.parts = parts;
+      entry_(&args);
+    }
+  }
+
+  int64_t a_row_bytes_, a_k_bytes_, b_k_bytes_, b_col_bytes_;
+  int64_t block_k_;
+  bool worth_threads_ = false;
+  std::vector<Piece> pieces_;
+  bool simple_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_unpacked_kernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
+                                             const Problem& problem, const Choice& choice) {
+  return std::make_unique<UnpackedKernel>(std::move(module), arch, problem, choice);
+}
+
+}  // namespace tessera
