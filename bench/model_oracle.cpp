@@ -34,7 +34,7 @@ using namespace tessera;
 namespace {
 
 struct Options {
-  std::string suite, dtype = "f32", csv, extra, only;
+  std::string suite, dtype = "f32", csv, extra, only, families;
   size_t limit = SIZE_MAX;
   double budget_ms = 2;
 };
@@ -105,7 +105,11 @@ int run(const Options& o) {
   Score first, third;
   for (const Row& row : read_suite(o)) {
     const GemmView v = lower(row.problem);
-    const auto configs = legal_configs(v, backend->arch());
+    auto configs = legal_configs(v, backend->arch());
+    if (!o.families.empty()) {
+      std::erase_if(configs, [&](const KernelConfig& c) { return !glob_match(o.families, to_string(c.family_id())); });
+    }
+    if (configs.empty()) continue;
     std::vector<double> predicted(configs.size());
     analytic_model().predict(v, backend->arch(), configs, predicted);
     auto kernels = prepare_all(row.problem, configs, *backend, cache);
@@ -152,6 +156,8 @@ int main(int argc, char** argv) {
       o.extra += " prepack=b";
     } else if (arg == "--epilogue") {
       o.extra += " epilogue=" + value();
+    } else if (arg == "--family") {
+      o.families = value();
     } else if (arg == "--only") {
       o.only = value();
     } else if (arg == "--csv") {
@@ -161,8 +167,8 @@ int main(int argc, char** argv) {
     }
   }
   if (o.suite.empty()) {
-    std::fprintf(stderr, "usage: model_oracle SUITE.csv [--dtype T] [--limit N] [--only GLOB] [--budget-ms B] "
-                         "[--prepack] [--epilogue E] [--csv FILE]\n");
+    std::fprintf(stderr, "usage: model_oracle SUITE.csv [--dtype T] [--limit N] [--only GLOB] [--family GLOB] "
+                         "[--budget-ms B] [--prepack] [--epilogue E] [--csv FILE]\n");
     return 2;
   }
   try {
