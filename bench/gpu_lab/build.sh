@@ -1,0 +1,10 @@
+#!/bin/sh
+# build.sh SET...: compiles the variant lists that variants.py knows, and the lab, into build-gpu/.
+set -e
+cd "$(dirname "$0")/../.."
+mkdir -p build-gpu
+g++ -O2 -std=c++20 -Ikernels -I/usr/local/cuda/include bench/gpu_lab/lab.cpp -o build-gpu/lab -ldl -static-libstdc++ -static-libgcc
+for set in "$@"; do
+  python3 bench/gpu_lab/variants.py $(echo "$set" | tr , ' ') >"build-gpu/$set.txt"
+  nice -n 10 python3 bench/gpu_lab/compile.py "build-gpu/$set" "build-gpu/$set.txt" 2 | grep -v " ok "
+done
