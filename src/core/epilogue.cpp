@@ -90,7 +90,7 @@ std::optional<Epilogue> parse_epilogue(std::string_view text, std::string* why) 
                "' is not a finite number";
         return std::nullopt;
       }
-      step.params[i - 1] = *value;
+      step.params[i - 1] = *value + 0.0f;  // -0 is 0
     }
     if (step.kind == EpilogueKind::clamp && step.params[0] > step.params[1]) {
       *why = "clamp bounds are in the wrong order: '" + std::string(word) + "'";

@@ -11,17 +11,21 @@ Operand matrix(DType type, int64_t rows, int64_t cols, bool row_major, int64_t l
 }  // namespace
 
 double GemmView::bytes() const {
-  auto size = [](const Operand& o) { return static_cast<double>(o.rows) * o.cols * bytes_of(o.type); };
+  // An operand that all groups share (stride 0) is read once.
+  auto size = [this](const Operand& o) {
+    const double one = static_cast<double>(o.rows) * o.cols * bytes_of(o.type);
+    return o.group_stride == 0 ? one : one * groups;
+  };
   double d_bytes = 0;
   for (const EpilogueStep& step : epilogue) {
     const EpilogueKindInfo& kind = info(step.kind);
     if (!kind.takes_d) continue;
-    const double elements = kind.broadcast == Broadcast::none  ? static_cast<double>(m) * n
+    const double elements = kind.broadcast == Broadcast::none  ? static_cast<double>(groups) * m * n
                             : kind.broadcast == Broadcast::row ? static_cast<double>(n)
                                                                : static_cast<double>(m);
     d_bytes += elements * bytes_of(d);
   }
-  return static_cast<double>(groups) * (size(a) + size(b) + size(c)) + d_bytes * groups;
+  return size(a) + size(b) + size(c) + d_bytes;
 }
 
 GemmView lower(const Problem& p) {

@@ -176,7 +176,10 @@ KernelConfig config_from_json(const Json& j) {
   for (const auto& [key, value] : j.members()) {
     const ConfigField* f = find_config_field(key);
     if (!f) throw Error(ErrorCode::bad_input, "unknown knob '" + key + "' in a config");
-    auto parsed = parse_value(*f, value.is_string() ? value.as_string() : std::to_string(value.as_int()));
+    const bool word = !f->names.empty();
+    auto parsed = word == value.is_string()
+                      ? parse_value(*f, word ? value.as_string() : std::to_string(value.as_int()))
+                      : std::nullopt;
     if (!parsed) throw Error(ErrorCode::bad_input, "bad value for knob '" + key + "'");
     c.*f->member = *parsed;
   }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 #include <vector>
 
 #include "base/text.h"
@@ -51,9 +52,9 @@ void parse_layout(Problem& p, std::string_view text) {
   bad("unknown layout '" + std::string(text) + "'", "one of rcr rrr crr ccr");
 }
 
-int64_t parse_size(std::string_view key, std::string_view text) {
+int64_t parse_size(std::string_view text) {
   auto v = parse_int(text);
-  if (!v) bad(std::string(key) + "='" + std::string(text) + "' is not a 64-bit integer");
+  if (!v) bad("not a 64-bit integer");
   return *v;
 }
 
@@ -69,9 +70,8 @@ template <int64_t Problem::*member, int64_t default_value>
 Field size_field(std::string_view key) {
   return {key, default_value == 0,
           [](Problem& p, std::string_view text) {
-            p.*member = parse_size("size", text);
-            if (p.*member < 0)
-              bad("a leading dimension, stride or batch of " + std::string(text) + " is negative");
+            p.*member = parse_size(text);
+            if (p.*member < 0) bad("must not be negative");
           },
           [](const Problem& p) { return p.*member == default_value ? "" : std::to_string(p.*member); }};
 }
@@ -79,11 +79,11 @@ Field size_field(std::string_view key) {
 // In the order they print. out and d come after dtype, whose value is their default.
 const std::vector<Field>& fields() {
   static const std::vector<Field> table = {
-      {"m", true, [](Problem& p, std::string_view t) { p.m = parse_size("m", t); },
+      {"m", true, [](Problem& p, std::string_view t) { p.m = parse_size(t); },
        [](const Problem& p) { return std::to_string(p.m); }},
-      {"n", true, [](Problem& p, std::string_view t) { p.n = parse_size("n", t); },
+      {"n", true, [](Problem& p, std::string_view t) { p.n = parse_size(t); },
        [](const Problem& p) { return std::to_string(p.n); }},
-      {"k", true, [](Problem& p, std::string_view t) { p.k = parse_size("k", t); },
+      {"k", true, [](Problem& p, std::string_view t) { p.k = parse_size(t); },
        [](const Problem& p) { return std::to_string(p.k); }},
       {"dtype", true, parse_types, print_types},
       {"layout", false, parse_layout, [](const Problem& p) { return std::string(to_string(p.layout)); }},
@@ -102,7 +102,7 @@ const std::vector<Field>& fields() {
        [](const Problem& p) { return p.d == default_d(p) ? "" : std::string(to_string(p.d)); }},
       {"prepack", false,
        [](Problem& p, std::string_view t) {
-         if (t != "b") bad("prepack='" + std::string(t) + "' is not known", "prepack=b or leave it out");
+         if (t != "b") bad("only B can be prepacked", "prepack=b, or leave it out");
          p.prepack_b = true;
        },
        [](const Problem& p) { return std::string(p.prepack_b ? "b" : ""); }},
@@ -115,14 +115,14 @@ const std::vector<Field>& fields() {
       {"alpha", false,
        [](Problem& p, std::string_view t) {
          auto v = parse_number(t);
-         if (!v) bad("alpha='" + std::string(t) + "' is not a finite number");
+         if (!v) bad("not a finite number");
          p.alpha = *v;
        },
        [](const Problem& p) { return p.alpha == 1 ? "" : number_text(p.alpha); }},
       {"beta", false,
        [](Problem& p, std::string_view t) {
          auto v = parse_number(t);
-         if (!v) bad("beta='" + std::string(t) + "' is not a finite number");
+         if (!v) bad("not a finite number");
          p.beta = *v;
        },
        [](const Problem& p) { return p.beta == 0 ? "" : number_text(p.beta); }},
@@ -138,6 +138,20 @@ int64_t checked_product(int64_t x, int64_t y, std::string_view what) {
   return out;
 }
 
+// What parse_epilogue ensures of a text, for an epilogue that was put together by hand.
+void check_epilogue(const Epilogue& e) {
+  if (e.count < 0 || e.count > Epilogue::kMaxSteps) {
+    bad("the epilogue has " + std::to_string(e.count) + " steps",
+        "at most " + std::to_string(Epilogue::kMaxSteps));
+  }
+  if (e.empty()) return;
+  for (const EpilogueStep& step : e) {
+    if (static_cast<int>(step.kind) >= kEpilogueKindCount) bad("the epilogue has a step of unknown kind");
+  }
+  std::string why;
+  if (!parse_epilogue(to_string(e), &why)) bad(why);
+}
+
 // One operand: `rows` runs of `run` contiguous elements, `ld` apart, `stride` between batches.
 void check_operand(char name, int64_t rows, int64_t run, int64_t& ld, int64_t& stride, int64_t batch,
                    int bytes, bool written) {
@@ -151,9 +165,9 @@ void check_operand(char name, int64_t rows, int64_t run, int64_t& ld, int64_t& s
   const int64_t leading = ld == Problem::kPacked ? run : ld;
   const int64_t one = rows == 0 || run == 0 ? 0 : checked_product(rows - 1, leading, key) + run;
   const int64_t packed = checked_product(rows, leading, key);
-  if (stride == packed) stride = Problem::kPacked;
-  const int64_t step = stride == Problem::kPacked ? packed : stride;
   if (stride != Problem::kPacked && stride < 0) bad("stride_" + key + " is negative");
+  if (stride == packed || batch == 1) stride = Problem::kPacked;
+  const int64_t step = stride == Problem::kPacked ? packed : stride;
   if (written && batch > 1) {
     const bool apart = step >= one;
     const bool interleaved = step >= run && checked_product(batch, step, key) <= leading;
@@ -189,6 +203,8 @@ void Problem::validate() {
   at_least("n", n, 1);
   at_least("k", k, 0);
   at_least("batch", batch, 1);
+  if (!std::isfinite(alpha) || !std::isfinite(beta)) bad("alpha and beta are finite numbers");
+  check_epilogue(epilogue);
   for (DType t : {a, b}) {
     if (!info(t).operand) bad("dtype " + std::string(to_string(t)) + " cannot be an operand");
   }
@@ -244,7 +260,9 @@ Problem Problem::parse(std::string_view text) {
     if (field.key == "out") p.out = info(p.a).default_out;
     if (field.key == "d") p.d = default_d(p);
     if (values[f].data()) {
-      field.parse(p, values[f]);
+      try {
+        field.parse(p, values[f]);
+      } catch (const Error& e) { throw e.on(std::string(field.key) + '=' + std::string(values[f])); }
     } else if (field.required) {
       bad("the problem has no '" + std::string(field.key) + "'", "add " + std::string(field.key) + "=...");
     }
@@ -275,11 +293,13 @@ uint64_t hash(const Problem& p) {
   for (int64_t v : {p.m, p.n, p.k, p.batch, p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c}) {
     mix(static_cast<uint64_t>(v));
   }
-  mix(std::bit_cast<uint64_t>(p.alpha));
-  mix(std::bit_cast<uint64_t>(p.beta));
+  // Adding zero makes -0 and 0, which are equal, one.
+  mix(std::bit_cast<uint64_t>(p.alpha + 0.0));
+  mix(std::bit_cast<uint64_t>(p.beta + 0.0));
   for (const EpilogueStep& step : p.epilogue) {
     mix(uint64_t(step.kind));
-    mix(uint64_t(std::bit_cast<uint32_t>(step.params[0])) << 32 | std::bit_cast<uint32_t>(step.params[1]));
+    mix(uint64_t(std::bit_cast<uint32_t>(step.params[0] + 0.0f)) << 32 |
+        std::bit_cast<uint32_t>(step.params[1] + 0.0f));
   }
   return h;
 }

@@ -17,9 +17,9 @@ inline int64_t round_up(int64_t x, int64_t y) { return ceil_div(x, y) * y; }
 // knob values.
 int64_t saturated_product(std::initializer_list<int64_t> factors);
 
-// useful / padded extent: 129 on a tile of 128 is 129 / 256.
+// useful / padded extent: 129 on a tile of 128 is 129 / 256. Nothing to do wastes nothing.
 inline double fill(int64_t extent, int64_t tile) {
-  return static_cast<double>(extent) / static_cast<double>(round_up(extent, tile));
+  return extent == 0 ? 1.0 : static_cast<double>(extent) / static_cast<double>(round_up(extent, tile));
 }
 
 // Type in which an instruction consumes an operand: a 1 x n x 1 FMA multiplies f32 whatever the memory holds, dot and

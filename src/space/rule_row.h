@@ -1,6 +1,8 @@
 // What a file of rule rows needs: sets of families and knobs, and arithmetic that no knob value can upset.
 #pragma once
 
+#include <utility>
+
 #include "core/tile_math.h"
 #include "space/rules.h"
 
@@ -54,6 +56,9 @@ consteval uint64_t reads(std::string_view words) {
 // Whether `part` (at least 1) divides `whole`.
 constexpr bool divides(int64_t part, int64_t whole) { return part >= 1 && whole % part == 0; }
 constexpr bool power_of_two(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
+
+// Least and largest value of knob `index` of config_fields(), whatever the rest.
+std::pair<int, int> knob_bounds(size_t index);
 
 // Waves of a workgroup, and its lanes.
 inline int64_t waves(C c) { return saturated_product({c.wave_m, c.wave_n, c.wave_k}); }

@@ -13,27 +13,15 @@ bool known_family(C c) { return c.family >= 0 && c.family < static_cast<int>(fam
 // spare.
 constexpr int kLargestValue = 1 << 16;
 
-bool in_range(V, C c, A) {
-  for (const ConfigField& f : config_fields()) {
-    const int value = c.*f.member;
-    if (value < 0 || value > (f.names.empty() ? kLargestValue : static_cast<int>(f.names.size()) - 1))
-      return false;
-  }
-  return true;
-}
+constexpr uint64_t kFlags = reads("pad double_buffer preshuffle pack_a swap_ab persistent");
+constexpr uint64_t kCounts = reads("wave stages vec split_k cluster swizzle wave_groups blocks_per_cu");
 
-bool flags_are_binary(V, C c, A) {
-  for (int v :
-       {c.pad_m, c.pad_n, c.pad_k, c.double_buffer, c.preshuffle, c.pack_a, c.swap_ab, c.persistent}) {
-    if (v != 0 && v != 1) return false;
-  }
-  return true;
-}
-
-bool counts_are_positive(V, C c, A) {
-  for (int v : {c.wave_m, c.wave_n, c.wave_k, c.stages, c.vec_a, c.vec_b, c.vec_c, c.split_k, c.cluster_m,
-                c.cluster_n, c.swizzle, c.wave_groups, c.blocks_per_cu}) {
-    if (v < 1) return false;
+// Whether every knob of `set` is at least `low` and at most what it may be.
+bool within(C c, uint64_t set, int low) {
+  const auto fields = config_fields();
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const int value = c.*fields[i].member;
+    if ((set >> i & 1) && (value < low || value > knob_bounds(i).second)) return false;
   }
   return true;
 }
@@ -79,18 +67,24 @@ constexpr Rule kRules[] = {
      "swap_ab reads B in the place of A, for which a prepacked B is in the wrong order"},
     {"split_k", kAnyFamily, reads("split_k"), [](V v, C c, A) { return c.split_k <= 1 || c.split_k <= v.k; },
      "split_k exceeds k: some part would be empty"},
-    {"range", kAnyFamily, kAnyKnob, in_range,
+    {"range", kAnyFamily, kAnyKnob & ~kFlags, [](V, C c, A) { return within(c, kAnyKnob & ~kFlags, 0); },
      "a knob is out of range: numbers are 0 to 65536, words one of those the knob knows"},
-    {"flags", kAnyFamily, reads("pad double_buffer preshuffle pack_a swap_ab persistent"), flags_are_binary,
+    {"flags", kAnyFamily, kFlags, [](V, C c, A) { return within(c, kFlags, 0); },
      "pad, double_buffer, preshuffle, pack_a, swap_ab and persistent are 0 or 1"},
-    {"counts", kAnyFamily, reads("wave stages vec split_k cluster swizzle wave_groups blocks_per_cu"),
-     counts_are_positive,
+    {"counts", kAnyFamily, kCounts, [](V, C c, A) { return within(c, kCounts, 1); },
      "wave, stages, vec, split_k, cluster, swizzle, wave_groups and blocks_per_cu are at least 1"},
     {"own_knobs", kAnyFamily, kAnyKnob, only_own_knobs,
      "a knob that this family does not have is not at its default: two names would stand for one kernel"},
 };
 
 }  // namespace
+
+std::pair<int, int> knob_bounds(size_t index) {
+  const ConfigField& f = config_fields()[index];
+  if (!f.names.empty()) return {0, static_cast<int>(f.names.size()) - 1};
+  if (kFlags >> index & 1) return {0, 1};
+  return {kCounts >> index & 1 ? 1 : 0, kLargestValue};
+}
 
 std::span<const Rule> common_rules() { return kRules; }
 

@@ -117,7 +117,7 @@ constexpr Rule kRules[] = {
     {"simt_stages", kSimt, reads("stages"), [](V, C c, A) { return c.stages <= 2; },
      "the simt kernel has one or two stages"},
     {"simt_depth", kSimt, reads("block_k inst_k"), [](V, C c, A) { return divides(c.inst_k, c.block_k); },
-     "block_k is not a whole number of inst_k"},
+     "block_k is not a whole number of dot products (inst_k)"},
     {"gemv_rows", kGemv, reads("tile_m swap_ab"),
      [](V v, C c, A) { return c.tile_m >= 1 && c.tile_m <= 16 && rows_of(v, c) <= c.tile_m; },
      "gemv keeps every row of C in registers: tile_m covers m (with swap_ab: n) and is at most 16"},

@@ -98,7 +98,7 @@ constexpr Rule kRules[] = {
      [](V, C c, A a) {
        const int64_t threads = saturated_product({c.wave_m, c.wave_n, a.wave_size});
        return threads >= 1 &&
-              saturated_product({c.block_m, c.block_n}) / threads <= a.registers_per_thread / 2;
+              saturated_product({c.block_m, c.block_n}) / threads <= (a.registers_per_thread + 1) / 2;
      },
      "the accumulators of block_m x block_n exceed half of a lane's registers"},
 };

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "space/enumerate.h"
+#include "space/rule_row.h"
 #include "space/space.h"
 
 namespace tessera {
@@ -34,12 +35,24 @@ double distance(const ConfigField& f, int from, int to) {
 class Search {
  public:
   Search(const GemmView& v, const KernelConfig& wanted, const ArchSpec& a)
-      : v_(v), a_(a), wanted_(wanted), plan_(family_plan(wanted.family_id())) {
+      : v_(v),
+        a_(a),
+        wanted_(wanted),
+        plan_(family_plan(wanted.family_id())),
+        knobs_(plan_.space->knobs.size()) {
     config_.family = wanted.family;
   }
 
   bool run(KernelConfig* nearest) {
     if (!allowed(plan_.at_start)) return false;
+    for (size_t k = knobs_.size(); k-- > 0;) {
+      const KnobSpace& knob = plan_.space->knobs[k];
+      if (!knob.source->uses_config) fill(k);
+      // What the knobs from k on cost at the least; those whose values depend on others may cost nothing.
+      const bool bounded = !knob.source->uses_config && !knobs_[k].steps.empty();
+      knobs_[k].least =
+          (bounded ? knobs_[k].steps[0].distance : 0) + (k + 1 < knobs_.size() ? knobs_[k + 1].least : 0);
+    }
     level(0, 0);
     if (std::isfinite(best_distance_)) *nearest = best_;
     return std::isfinite(best_distance_);
@@ -55,33 +68,60 @@ class Search {
     KnobValue value;
   };
 
-  std::vector<Step> steps(const KnobSpace& knob) const {
-    std::vector<KnobValue> values;
-    knob.source->values(v_, a_, *plan_.space, knob, config_, values);
-    values.insert(values.end(), knob.listed.begin(), knob.listed.end());
+  struct Knob {
+    std::vector<Step> steps;  // nearest first
+    double least = 0;
+  };
+
+  // The values of knob k: what its source offers, its list, and its own where that may be right.
+  void fill(size_t k) {
+    const KnobSpace& knob = plan_.space->knobs[k];
+    values_.clear();
+    knob.source->values(v_, a_, *plan_.space, knob, config_, values_);
+    values_.insert(values_.end(), knob.listed.begin(), knob.listed.end());
     KnobValue own{};
-    for (size_t i = 0; i < knob.fields.size(); ++i) own[i] = wanted_.*knob.fields[i]->member;
-    values.push_back(own);
-    std::vector<Step> out;
-    for (const KnobValue& value : values) {
+    bool plausible = true;
+    for (size_t i = 0; i < knob.fields.size(); ++i) {
+      own[i] = wanted_.*knob.fields[i]->member;
+      const auto [low, high] = knob_bounds(static_cast<size_t>(knob.fields[i] - config_fields().data()));
+      plausible &= own[i] >= low && own[i] <= high;
+    }
+    if (plausible) values_.push_back(own);
+    std::vector<Step>& steps = knobs_[k].steps;
+    steps.clear();
+    for (const KnobValue& value : values_) {
+      if (!possible(k, value)) continue;
       double total = 0;
       for (size_t i = 0; i < knob.fields.size(); ++i) total += distance(*knob.fields[i], own[i], value[i]);
-      out.push_back({total, value});
+      steps.push_back({total, value});
     }
-    std::stable_sort(out.begin(), out.end(),
+    std::stable_sort(steps.begin(), steps.end(),
                      [](const Step& x, const Step& y) { return x.distance < y.distance; });
-    return out;
+  }
+
+  // Whether the rules that read nothing but knob k allow the value: what they refuse must not loosen the
+  // bound.
+  bool possible(size_t k, const KnobValue& value) {
+    const KnobSpace& knob = plan_.space->knobs[k];
+    uint64_t own = 1;
+    for (const ConfigField* f : knob.fields) own |= uint64_t{1} << (f - config_fields().data());
+    KernelConfig alone = config_;
+    for (size_t i = 0; i < knob.fields.size(); ++i) alone.*knob.fields[i]->member = value[i];
+    return std::all_of(plan_.ready[k].begin(), plan_.ready[k].end(),
+                       [&](const Rule* r) { return (r->reads & ~own) != 0 || r->allows(v_, alone, a_); });
   }
 
   void level(size_t k, double so_far) {
-    if (k == plan_.ready.size()) {
+    if (k == knobs_.size()) {
       best_ = config_;
       best_distance_ = so_far;
       return;
     }
     const KnobSpace& knob = plan_.space->knobs[k];
-    for (const Step& step : steps(knob)) {
-      if (so_far + step.distance >= best_distance_) break;
+    if (knob.source->uses_config) fill(k);
+    const double rest = k + 1 < knobs_.size() ? knobs_[k + 1].least : 0;
+    for (const Step& step : knobs_[k].steps) {
+      if (so_far + step.distance + rest >= best_distance_) break;
       for (size_t i = 0; i < knob.fields.size(); ++i) config_.*knob.fields[i]->member = step.value[i];
       if (allowed(plan_.ready[k])) level(k + 1, so_far + step.distance);
     }
@@ -92,6 +132,8 @@ class Search {
   const ArchSpec& a_;
   const KernelConfig& wanted_;
   const FamilyPlan& plan_;
+  std::vector<Knob> knobs_;
+  std::vector<KnobValue> values_;
   KernelConfig config_, best_;
   double best_distance_ = std::numeric_limits<double>::infinity();
 };

@@ -39,17 +39,16 @@ TESSERA_SOURCE(tiles) {
   }
 }
 
-// Blocks of a workgroup. One that a smaller listed block makes wasteful is left out, unless the smaller is
-// below the least tile of the architecture.
+// Blocks of a workgroup. One that a smaller listed block makes wasteful is left out; blocks up to `limit`
+// always stay, for below it instructions and wave grids, not the problem, say which block is possible.
 TESSERA_SOURCE(gpu_blocks) {
-  const auto& least = v.b_prepacked ? a.min_tile_preshuffle : a.min_tile;
   const int64_t extents[] = {v.m, v.n, v.k};
   for (const KnobValue& t : k.listed) {
     bool wasteful = false;
     for (const KnobValue& o : k.listed) {
       for (size_t i = 0; i < 3; ++i) {
         const size_t j = (i + 1) % 3, l = (i + 2) % 3;
-        wasteful |= extents[i] <= o[i] && least[i] <= o[i] && o[i] < t[i] && o[j] == t[j] && o[l] == t[l];
+        wasteful |= extents[i] <= o[i] && k.limit <= o[i] && o[i] < t[i] && o[j] == t[j] && o[l] == t[l];
       }
     }
     if (!wasteful) out.push_back(t);

@@ -1,0 +1,192 @@
+#include "space/enumerate.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "core/family.h"
+#include "space/space.h"
+#include "space_test_problems.h"
+
+namespace tessera {
+namespace {
+
+std::vector<KernelConfig> candidates(const GemmView& v, const ArchSpec& a) {
+  std::vector<KernelConfig> out;
+  for_each_candidate(v, a, [&](const KernelConfig& c) { out.push_back(c); });
+  return out;
+}
+
+const char* const kShapes[] = {
+    "gemm m=1024 n=1024 k=1024", "gemm m=1 n=4096 k=4096",     "gemm m=4096 n=1 k=64",
+    "gemm m=16 n=16 k=16",       "gemm m=37 n=129 k=255",      "gemm m=1 n=1 k=1",
+    "gemm m=64 n=64 k=0",        "gemm m=5 n=300 k=7 batch=9", "gemm m=128 n=256 k=8192",
+    "gemm m=3 n=5 k=100000",     "gemm m=4000 n=12 k=200",
+};
+
+// The legal set is exactly what no rule rejects of the candidates, in their order.
+TEST(Enumerate, PruningLosesNothing) {
+  for (const ArchSpec& a : all_archs()) {
+    for (const char* shape : {kShapes[4], kShapes[1], kShapes[10], "gemm m=512 n=512 k=256"}) {
+      const std::string type = dtypes_of(a)[std::string(shape).size() % dtypes_of(a).size()];
+      for (const char* rest : {" layout=rcr", " layout=crr", " prepack=b"}) {
+        const GemmView v = view(shape + (" dtype=" + type) + rest);
+        std::vector<KernelConfig> expected;
+        for (const KernelConfig& c : candidates(v, a)) {
+          if (!rejected_by(v, c, a)) expected.push_back(c);
+        }
+        EXPECT_TRUE(legal_configs(v, a) == expected) << a.name << ' ' << shape << " dtype=" << type << rest;
+      }
+    }
+  }
+}
+
+// Each candidate once, under a name of its own that parses back; so with its JSON form.
+TEST(Enumerate, NoTwoCandidatesShareAName) {
+  for (const ArchSpec& a : all_archs()) {
+    const GemmView v = view("gemm m=200 n=72 k=136 dtype=" + dtypes_of(a).front());
+    std::set<std::string> names;
+    std::set<uint64_t> hashes;
+    const auto all = candidates(v, a);
+    for (const KernelConfig& c : all) {
+      ASSERT_TRUE(names.insert(to_string(c)).second) << to_string(c);
+      hashes.insert(hash(c));
+      std::string why;
+      ASSERT_EQ(KernelConfig::parse(to_string(c), &why), c);
+    }
+    EXPECT_EQ(hashes.size(), all.size()) << a.name;
+    for (const KernelConfig& c : legal_configs(v, a)) ASSERT_EQ(config_from_json(to_json(c)), c);
+  }
+}
+
+TEST(Enumerate, IsDeterministic) {
+  for (const ArchSpec& a : all_archs()) {
+    const GemmView v = view("gemm m=200 n=72 k=136 dtype=" + dtypes_of(a).back());
+    EXPECT_TRUE(legal_configs(v, a) == legal_configs(v, a)) << a.name;
+  }
+}
+
+// Every type an architecture lists has a kernel for every shape in layout rcr, and on a CPU in every layout.
+TEST(Enumerate, EveryListedTypeHasALegalConfig) {
+  for (const ArchSpec& a : all_archs()) {
+    for (const std::string& type : dtypes_of(a)) {
+      for (const char* shape : kShapes) {
+        for (const char* layout : {" layout=rcr", " layout=rrr", " layout=crr", " layout=ccr"}) {
+          if (a.backend == BackendKind::hip && std::string(layout) != " layout=rcr") continue;
+          const std::string text = shape + (" dtype=" + type) + layout;
+          EXPECT_FALSE(legal_configs(view(text), a).empty()) << a.name << ": " << text;
+        }
+      }
+    }
+  }
+}
+
+TEST(Enumerate, AmdTakesAlignedShapesInEveryLayout) {
+  for (const ArchSpec& a : all_archs()) {
+    if (a.backend != BackendKind::hip) continue;
+    for (const std::string& type : dtypes_of(a)) {
+      for (const char* layout : {"rcr", "rrr", "crr", "ccr"}) {
+        const GemmView v = view("gemm m=512 n=256 k=1024 dtype=" + type + " layout=" + layout);
+        EXPECT_FALSE(legal_configs(v, a).empty()) << a.name << ' ' << type << ' ' << layout;
+      }
+    }
+  }
+}
+
+TEST(Enumerate, PrepackedB) {
+  for (const ArchSpec& a : all_archs()) {
+    if (a.backend != BackendKind::cpu) continue;
+    for (const std::string& type : dtypes_of(a)) {
+      for (const char* shape : kShapes) {
+        const GemmView v = view(shape + (" dtype=" + type) + " prepack=b");
+        const auto legal = legal_configs(v, a);
+        EXPECT_FALSE(legal.empty()) << a.name << ' ' << shape << ' ' << type;
+        for (const KernelConfig& c : legal) EXPECT_EQ(c.preshuffle, 1);
+      }
+    }
+  }
+  for (const char* arch : {"gfx90a", "gfx942", "gfx950"}) {
+    EXPECT_FALSE(legal_configs(view("gemm m=512 n=512 k=512 dtype=bf16 prepack=b"), find_arch(arch)).empty())
+        << arch;
+  }
+}
+
+TEST(Enumerate, AFamilyWithoutCandidatesSaysWhy) {
+  const ArchSpec& a = find_arch("x86_amx");
+  const GemmView v = view("gemm m=64 n=64 k=64 dtype=f32");
+  int found = 0;
+  for (const KernelConfig& c : candidates(v, a)) {
+    if (c.family_id() != Family::cpu_amx) continue;
+    ++found;
+    EXPECT_EQ(rejected_by(v, c, a)->name, "types");
+  }
+  EXPECT_EQ(found, 1);
+  EXPECT_EQ(candidates(view("gemm m=64 n=64 k=64 dtype=f32 prepack=b"), find_arch("sm_80")).size(), 2u);
+}
+
+// A CPU problem has enough candidates to choose from, and few enough that ranking them stays far below a
+// millisecond.
+TEST(Enumerate, CpuCandidateCounts) {
+  for (const ArchSpec& a : all_archs()) {
+    if (a.backend != BackendKind::cpu) continue;
+    for (const std::string& type : dtypes_of(a)) {
+      for (const char* shape : kShapes) {
+        const size_t count = legal_configs(view(shape + (" dtype=" + type)), a).size();
+        EXPECT_GE(count, 4u) << a.name << ' ' << shape << ' ' << type;
+        EXPECT_LE(count, 1000u) << a.name << ' ' << shape << ' ' << type;
+      }
+    }
+  }
+}
+
+TEST(Enumerate, SmallProblemsGetTilesThatFit) {
+  const ArchSpec& a = find_arch("x86_avx512");
+  for (const KernelConfig& c : legal_configs(view("gemm m=3 n=20 k=64 dtype=f32 layout=rrr"), a)) {
+    EXPECT_LE(c.tile_n, 64);
+    if (!c.swap_ab) {
+      EXPECT_LE(c.tile_m, 4) << to_string(c);
+      EXPECT_LE(c.tile_n, 32) << to_string(c);
+    }
+    EXPECT_EQ(c.block_m, 0) << to_string(c);
+    EXPECT_EQ(c.block_k, 0) << to_string(c);
+  }
+}
+
+TEST(Enumerate, SplitKIsOfferedWhereCIsTooSmallForTheUnits) {
+  auto most = [](const ArchSpec& a, const std::string& text) {
+    int split = 0;
+    for (const KernelConfig& c : legal_configs(view(text), a)) split = std::max(split, c.split_k);
+    return split;
+  };
+  ArchSpec a = find_arch("x86_avx512");
+  const std::string small = "gemm m=64 n=64 k=65536 dtype=f32",
+                    large = "gemm m=1024 n=1024 k=65536 dtype=f32";
+  a.compute_units = 1;
+  EXPECT_EQ(most(a, small), 1);
+  a.compute_units = 4;
+  EXPECT_EQ(most(a, small), 4);
+  EXPECT_EQ(most(a, large), 1);
+  EXPECT_EQ(most(a, "gemm m=64 n=64 k=100 dtype=f32"), 1);
+}
+
+// Rules are applied at the first knob that decides them, never after the last.
+TEST(Enumerate, PlansApplyEveryRuleOnce) {
+  for (const FamilyInfo& f : families()) {
+    const FamilyPlan& plan = family_plan(f.family);
+    std::set<const Rule*> seen(plan.at_start.begin(), plan.at_start.end());
+    size_t count = plan.at_start.size();
+    for (const auto& level : plan.ready) {
+      seen.insert(level.begin(), level.end());
+      count += level.size();
+    }
+    EXPECT_EQ(seen.size(), count);
+    for (const Rule& r : rules()) {
+      EXPECT_EQ(seen.count(&r),
+                r.families == ~uint32_t{0} || r.speaks_of(static_cast<int>(f.family)) ? 1u : 0u)
+          << r.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
