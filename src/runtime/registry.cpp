@@ -13,20 +13,50 @@ namespace {
 
 constexpr int kVersion = 1;
 
-std::string dtype_text(const Problem& p) {
-  std::string text(to_string(p.a));
-  if (p.b != p.a) text += "x" + std::string(to_string(p.b));
+std::string dtype_text(DType a, DType b) {
+  std::string text(to_string(a));
+  if (b != a) text += "x" + std::string(to_string(b));
   return text;
 }
 
 bool applies(const KernelDecl& d, const Problem& p, std::string_view arch) {
-  return glob_match(d.dtype, dtype_text(p)) && glob_match(d.layout, to_string(p.layout)) &&
+  return glob_match(d.dtype, dtype_text(p.a, p.b)) && glob_match(d.layout, to_string(p.layout)) &&
          glob_match(d.arch, arch);
 }
 
 bool same_identity(KernelDecl x, const KernelDecl& y) {
   x.priority = y.priority;
   return x == y;
+}
+
+bool matches_some_dtype(std::string_view pattern) {
+  for (int a = 0; a < kDTypeCount; ++a) {
+    for (int b = 0; b < kDTypeCount; ++b) {
+      if (glob_match(pattern, dtype_text(static_cast<DType>(a), static_cast<DType>(b)))) return true;
+    }
+  }
+  return false;
+}
+
+bool matches_some_layout(std::string_view pattern) {
+  for (Layout l : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr}) {
+    if (glob_match(pattern, to_string(l))) return true;
+  }
+  return false;
+}
+
+// A pattern that nothing can ever match is a slip. Architectures may be others than this library has, so
+// their patterns are only held to the characters of a name.
+void check_patterns(const KernelDecl& d) {
+  if (!matches_some_dtype(d.dtype))
+    throw Error(ErrorCode::bad_input, "dtype pattern '" + d.dtype + "' matches no type",
+                "types are " + dtype_names());
+  if (!matches_some_layout(d.layout))
+    throw Error(ErrorCode::bad_input, "layout pattern '" + d.layout + "' matches no layout",
+                "layouts are rcr rrr crr ccr");
+  const bool is_name = d.arch.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_*?") == d.arch.npos;
+  if (d.arch.empty() || !is_name)
+    throw Error(ErrorCode::bad_input, "arch pattern '" + d.arch + "' can name no architecture");
 }
 
 // One line of a kernel-set file; the words that are not the declaration's own belong to the config.
@@ -68,6 +98,7 @@ struct Registry::Entry {
   std::optional<KernelConfig> config;  // of an exact declaration
 
   explicit Entry(KernelDecl d) : decl(std::move(d)) {
+    check_patterns(decl);
     std::string why;
     if (decl.exact) {
       config = KernelConfig::parse(decl.config, &why);

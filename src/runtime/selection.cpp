@@ -46,6 +46,12 @@ Order by_callback(const SelectionInput& in, std::span<const Candidate> candidate
   return order;
 }
 
+// No measurements are stored yet, so every problem is one that was never measured.
+Order by_measurement(const SelectionInput&, std::span<const Candidate>) {
+  throw Error(ErrorCode::unsupported, "policy 'tuned': this problem was never measured",
+              "policy model_topk measures the best predicted ones");
+}
+
 struct PolicyRow {
   std::string_view name;
   Order (*rank)(const SelectionInput&, std::span<const Candidate>);
@@ -56,7 +62,7 @@ struct PolicyRow {
 constexpr std::array<PolicyRow, 6> kPolicies = {{
     {"model", by_prediction, ChoiceSource::model},
     {"model_topk", by_prediction, ChoiceSource::measured},
-    {"tuned", by_prediction, ChoiceSource::tuned},
+    {"tuned", by_measurement, ChoiceSource::tuned},
     {"explicit", as_enumerated, ChoiceSource::explicit_config},
     {"first_legal", as_enumerated, ChoiceSource::first_legal},
     {"callback", by_callback, ChoiceSource::callback},

@@ -1,5 +1,5 @@
-// Runs a fuzz target over every file of the given folders: the corpus as a regression test, without libFuzzer.
-// Each input is also run cut short at every eighth of its length.
+// Runs a fuzz target over every file of the given folders: the corpus as a regression test, without
+// libFuzzer. Each input is also run cut short at every eighth of its length.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

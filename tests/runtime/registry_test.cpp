@@ -84,9 +84,17 @@ TEST(Registry, JsonRoundTrips) {
 }
 
 TEST(Registry, RefusesWhatItDoesNotKnow) {
-  const char* bad[] = {
-      "exact cpu_nothing",        "perhaps cpu_dot",       "any cpu_dot tile=4", "any cpu_dot speed=9", "any",
-      "exact cpu_dot priority=x", "exact cpu_dot tile=4x*"};
+  const char* bad[] = {"exact cpu_nothing",
+                       "perhaps cpu_dot",
+                       "any cpu_dot tile=4",
+                       "any cpu_dot speed=9",
+                       "any",
+                       "exact cpu_dot priority=x",
+                       "exact cpu_dot tile=4x*",
+                       "any cpu_dot dtype=bf61",
+                       "any cpu_dot layout=r",
+                       "any cpu_dot arch=a$b",
+                       "any cpu_dot dtype="};
   for (const char* line : bad) EXPECT_THROW(Registry::parse(line), Error) << line;
   try {
     Registry::parse("any cpu_dot\nany cpu_dot nonsense=1", "set.txt");
