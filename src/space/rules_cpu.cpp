@@ -41,6 +41,18 @@ constexpr Rule kRules[] = {
        return rows * cols + std::min(rows, cols) + 1 <= 8;
      },
      "accumulators, one operand's tiles and one tile of the other exceed the 8 AMX tiles"},
+    {"amx_in_place", kAmx, reads("pack_a swap_ab"),
+     [](V v, C c, A) {
+       const Operand& left = c.swap_ab ? v.b : v.a;
+       const bool along_k = c.swap_ab ? left.row_stride == 1 : left.col_stride == 1;
+       return c.pack_a || (along_k && (left.type == DType::bf16 || left.type == DType::i8 || left.type == DType::u8));
+     },
+     "tiles of the left operand (B under swap_ab) are loaded in place only when k is contiguous and the type needs no "
+     "conversion; otherwise pack_a=1"},
+    {"amx_prepacked", kAmx, reads("swap_ab preshuffle"), [](V v, C c, A) { return !(c.swap_ab && v.b_prepacked); },
+     "prepacked B is the right operand; swap_ab makes it the left one"},
+    {"amx_split", kAmx, reads("split_k"), [](V, C c, A) { return c.split_k == 1; },
+     "the AMX kernel does not split k"},
     {"block_tile", kBlocked, reads("block_m block_n tile"),
      [](V, C c, A) { return block_holds_tile(c.block_m, c.tile_m) && block_holds_tile(c.block_n, c.tile_n); },
      "a cache block is smaller than the register tile (0 means the whole extent)"},

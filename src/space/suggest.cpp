@@ -17,7 +17,7 @@ struct Weight {
   double weight;
 };
 constexpr Weight kWeights[] = {{"inst", 2.0}, {"swap_ab", 4.0}, {"preshuffle", 4.0}, {"pipeline", 2.0},
-                               {"vec", 0.25}, {"pad", 0.25},    {"persistent", 0.5}};
+                               {"vec", 0.25}, {"pad", 0.25},    {"persistent", 0.5}, {"split_k", 0.5}};
 
 double weight_of(const ConfigField& f) {
   for (const Weight& w : kWeights) {
@@ -26,11 +26,20 @@ double weight_of(const ConfigField& f) {
   return 1.0;
 }
 
+bool plausible(const ConfigField& f, int value) {
+  const auto [low, high] = knob_bounds(static_cast<size_t>(&f - config_fields().data()));
+  return value >= low && value <= high;
+}
+
+// From a value that can never be right every way is equally far.
 double distance(const ConfigField& f, int from, int to) {
   if (from == to) return 0;
-  if (!f.names.empty() || from < 0) return weight_of(f);
+  if (!f.names.empty() || !plausible(f, from)) return weight_of(f);
   return weight_of(f) * (0.01 + std::fabs(std::log2((to + 1.0) / (from + 1.0))));
 }
+
+// Partial configurations after which the search no longer looks for a nearer one than it has.
+constexpr int kPatience = 100000;
 
 class Search {
  public:
@@ -70,8 +79,18 @@ class Search {
 
   struct Knob {
     std::vector<Step> steps;  // nearest first
-    double least = 0;
+    double least = 0;         // cost of this and the later knobs, at the least
   };
+
+  double least_distance(size_t k) const {
+    const KnobSpace& knob = plan_.space->knobs[k];
+    if (!knob.source->uses_config && !knobs_[k].steps.empty()) return knobs_[k].steps[0].distance;
+    double total = 0;
+    for (const ConfigField* f : knob.fields) {
+      if (!plausible(*f, wanted_.*f->member)) total += weight_of(*f);
+    }
+    return total;
+  }
 
   // The values of knob k: what its source offers, its list, and its own where that may be right.
   void fill(size_t k) {
@@ -80,13 +99,12 @@ class Search {
     knob.source->values(v_, a_, *plan_.space, knob, config_, values_);
     values_.insert(values_.end(), knob.listed.begin(), knob.listed.end());
     KnobValue own{};
-    bool plausible = true;
+    bool may_be_right = true;
     for (size_t i = 0; i < knob.fields.size(); ++i) {
       own[i] = wanted_.*knob.fields[i]->member;
-      const auto [low, high] = knob_bounds(static_cast<size_t>(knob.fields[i] - config_fields().data()));
-      plausible &= own[i] >= low && own[i] <= high;
+      may_be_right &= plausible(*knob.fields[i], own[i]);
     }
-    if (plausible) values_.push_back(own);
+    if (may_be_right) values_.push_back(own);
     std::vector<Step>& steps = knobs_[k].steps;
     steps.clear();
     for (const KnobValue& value : values_) {
@@ -112,6 +130,7 @@ class Search {
   }
 
   void level(size_t k, double so_far) {
+    if (++visited_ > kPatience && std::isfinite(best_distance_)) return;
     if (k == knobs_.size()) {
       best_ = config_;
       best_distance_ = so_far;
@@ -134,6 +153,7 @@ class Search {
   const FamilyPlan& plan_;
   std::vector<Knob> knobs_;
   std::vector<KnobValue> values_;
+  int visited_ = 0;
   KernelConfig config_, best_;
   double best_distance_ = std::numeric_limits<double>::infinity();
 };
