@@ -19,22 +19,16 @@ namespace {
 
 constexpr std::string_view kUsualNames[] = {"g++", "clang++", "c++"};
 
-// Hidden templates, no run-time library, a small image: what is left is the compiler proper. The unit has no
-// headers and calls nothing but memcpy and the like, which the process that loads it has.
-constexpr std::string_view kFlags[] = {"-std=c++20",
-                                       "-O2",
-                                       "-fPIC",
-                                       "-shared",
-                                       "-ffp-contract=fast",
-                                       "-fno-math-errno",
-                                       "-fno-exceptions",
-                                       "-fno-rtti",
-                                       "-fno-asynchronous-unwind-tables",
-                                       "-fvisibility=hidden",
-                                       "-w",
-                                       "-pipe",
-                                       "-nostdlib",
-                                       "-Wl,-z,noseparate-code,--build-id=none,-s"};
+constexpr std::string_view kCodeFlags[] = {"-std=c++20",      "-O2",
+                                           "-fPIC",           "-ffp-contract=fast",
+                                           "-fno-math-errno", "-fno-exceptions",
+                                           "-fno-rtti",       "-fvisibility=hidden"};
+
+// No run-time library, a small image: what is left is the compiler proper. The unit has no headers and calls
+// nothing but memcpy and the like, which the process that loads it has.
+constexpr std::string_view kImageFlags[] = {
+    "-fno-asynchronous-unwind-tables",           "-shared", "-nostdlib",
+    "-Wl,-z,noseparate-code,--build-id=none,-s", "-pipe",   "-w"};
 
 constexpr double kVersionTimeoutS = 10;
 constexpr int64_t kIdentityDays = 1;
@@ -55,6 +49,12 @@ constexpr std::string_view kTransient[] = {"terminated program",
 std::string variable(const char* name) {
   const char* text = getenv(name);
   return text ? text : "";
+}
+
+std::vector<std::string> own_flags() {
+  std::vector<std::string> flags(std::begin(kCodeFlags), std::end(kCodeFlags));
+  flags.insert(flags.end(), std::begin(kImageFlags), std::end(kImageFlags));
+  return flags;
 }
 
 std::vector<std::string> command_of(std::string_view text) {
@@ -115,11 +115,7 @@ CppCompiler with_command(std::vector<std::string> command, const std::string& pa
   const auto stamp = file_stamp(path);
   const std::string key =
       join(command, "\n") + '\n' + std::to_string(stamp ? stamp->modified_ns : 0) + user_cache_directory();
-  static const std::string flags = [] {
-    std::string all;
-    for (std::string_view flag : kFlags) all += std::string(flag) + ' ';
-    return content_hash(all).substr(0, 8);
-  }();
+  static const std::string flags = content_hash(join(own_flags(), " ")).substr(0, 8);
   std::lock_guard lock(mutex);
   auto known = identities.find(key);
   if (known == identities.end()) {
@@ -183,6 +179,8 @@ std::string keep_log(const Source& source, const std::vector<std::string>& comma
 
 }  // namespace
 
+std::vector<std::string> cpp_code_flags() { return {std::begin(kCodeFlags), std::end(kCodeFlags)}; }
+
 CppCompiler find_cpp_compiler() {
   const std::string own = variable("TESSERA_CXX");
   if (!own.empty()) {
@@ -213,7 +211,8 @@ Binary compile_cpp(const Source& source, const std::string& scratch, double time
   TempDir temp(folder);
   const std::string output = temp.path() + "/kernel.so";
   std::vector<std::string> command = std::move(compiler.command);
-  command.insert(command.end(), std::begin(kFlags), std::end(kFlags));
+  const std::vector<std::string> flags = own_flags();
+  command.insert(command.end(), flags.begin(), flags.end());
   command.insert(command.end(), source.flags.begin(), source.flags.end());
   for (std::string_view word : {"-x", "c++", "-", "-o"}) command.emplace_back(word);
   command.push_back(output);

@@ -19,6 +19,9 @@ struct CppCompiler {
 // stay as they are, and in the user's cache directory for a day.
 CppCompiler find_cpp_compiler();
 
+// For a build of somebody else's: what the code of a unit needs beside the architecture's flags.
+std::vector<std::string> cpp_code_flags();
+
 inline constexpr double kCompileTimeoutS = 60;
 
 // `scratch` and errors: see Backend::compile.
