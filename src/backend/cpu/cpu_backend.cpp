@@ -1,5 +1,6 @@
 #include "backend/cpu/cpu_backend.h"
 
+#include "backend/cpu/amx.h"
 #include "backend/cpu/compile.h"
 #include "backend/cpu/cpu_module.h"
 #include "backend/cpu/packed.h"
@@ -18,6 +19,7 @@ constexpr FamilyDriver kDrivers[] = {
     {Family::cpu_packed, make_packed_kernel},
     {Family::cpu_direct, make_unpacked_kernel},
     {Family::cpu_dot, make_unpacked_kernel},
+    {Family::cpu_amx, make_amx_kernel},
 };
 
 class CpuBackend : public Backend {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backend/cpu/pack.h"
+#include "backend/cpu/pack_tiles.h"
 
 namespace tessera {
 namespace {
@@ -193,6 +194,45 @@ void pack_panel_avx512(const PanelSource& s, const PanelShape& shape, void* pane
     pack_along_lanes(s, shape, words, flip);
   }
   if (shape.correction) append_correction(shape, (shape.depth + s.group - 1) / s.group, words);
+}
+
+void pack_tile_rows(const PanelSource& s, int64_t depth, int live, void* out) {
+  const int64_t bytes = bytes_of(s.memory), row_bytes = s.lane_stride * bytes, step_k = 16 * s.group;
+  auto* words = static_cast<uint32_t*>(out);
+  for (int64_t k = 0; k < depth; k += step_k, words += 256) {
+    const int64_t live_k = depth - k < step_k ? depth - k : step_k;
+    const char* p = s.data + k * s.k_stride * bytes;
+    if (s.k_stride == 1) {
+      for (int r = 0; r < 16; ++r) {
+        _mm512_storeu_si512(words + 16 * r,
+                            r < live ? words_along_k(p + r * row_bytes, live_k, s) : _mm512_setzero_si512());
+      }
+      continue;
+    }
+    // Rows contiguous: gather one k group of all rows at a time, then turn it.
+    __m512i r[16];
+    for (int i = 0; i < 16; ++i) {
+      const int groups_k = at_most(live_k - i * s.group, s.group);
+      r[i] = groups_k > 0 ? words_along_lanes(p + i * s.group * s.k_stride * bytes, s.k_stride * bytes, groups_k, live, s)
+                          : _mm512_setzero_si512();
+    }
+    transpose(r);
+    for (int i = 0; i < 16; ++i) _mm512_storeu_si512(words + 16 * i, r[i]);
+  }
+}
+
+void pack_rows_avx512(const PanelSource& s, int64_t depth, int64_t rows, int64_t row_bytes, void* out) {
+  const int64_t bytes = bytes_of(s.memory), steps = (depth + s.group - 1) / s.group;
+  const __m512i flip = _mm512_set1_epi8(static_cast<char>(s.flip_sign ? 0x80 : 0));
+  for (int64_t row = 0; row < rows; ++row) {
+    const char* p = s.data + row * s.lane_stride * bytes;
+    auto* words = reinterpret_cast<uint32_t*>(static_cast<char*>(out) + row * row_bytes);
+    for (int64_t step = 0; step < steps; step += 16) {
+      const int64_t k = step * s.group, live = depth - k < 16 * s.group ? depth - k : 16 * s.group;
+      const __m512i w = _mm512_xor_si512(words_along_k(p + k * bytes, live, s), flip);
+      store_words(words + step, at_most(steps - step, 16), w);
+    }
+  }
 }
 
 }  // namespace tessera

@@ -1,0 +1,175 @@
+// cpu_amx: blocks of AMX tiles (16 rows x 64 bytes) over one panel of the right operand, for every row tile of the left.
+#pragma once
+
+#include "cpu/abi.h"
+#include "cpu/epilogue.h"
+#include "cpu/shuffle.h"
+#include "cpu/types.h"
+#include "cpu/vec.h"
+
+namespace tsr {
+
+struct AmxConfig {  // operand of ldtilecfg, palette 1
+  unsigned char palette = 1, start_row = 0, reserved[14] = {};
+  unsigned short column_bytes[16] = {};
+  unsigned char rows[16] = {};
+};
+
+template <int kTile>
+TSR_INLINE void tile_zero() { asm volatile("tilezero %%tmm%c0" ::"i"(kTile)); }
+template <int kTile>
+TSR_INLINE void tile_load(const void* p, long long stride) {
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(stride), "i"(kTile) : "memory");
+}
+template <int kTile>
+TSR_INLINE void tile_store(void* p, long long stride) {
+  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(stride), "i"(kTile) : "memory");
+}
+
+template <class Config>
+struct Amx {
+  using E = Epilogue<Config>;
+  static constexpr int kM = Config::tile_m / 16, kN = Config::tile_n / 16;
+  // Tile numbers: the accumulators, the left operand's, the right operand's. A left tile is used by all kN columns; with
+  // one column it is used once, and as many take turns as there is room for.
+  static constexpr int kLeft = kM * kN;
+  static constexpr int kLefts = kN == 1 && kM > 7 - kLeft ? 7 - kLeft : kM;
+  static constexpr int kRight = kLeft + kLefts;
+  static constexpr int kRights = kN > 8 - kRight ? 8 - kRight : kN;
+  static constexpr bool kSwap = Config::swap_ab;
+  static constexpr bool kInt = Config::type_acc == Type::i32;
+  // Signedness of the left and right operand in registers; B is never unsigned.
+  static constexpr bool kLeftUnsigned = Config::type_a == Type::u8 && !kSwap;
+  static constexpr bool kRightUnsigned = Config::type_a == Type::u8 && kSwap;
+
+  template <int kAcc, int kA, int kB>
+  static TSR_INLINE void multiply() {
+    if constexpr (!kInt) {
+      asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kAcc), "i"(kA), "i"(kB));
+    } else if constexpr (kLeftUnsigned) {
+      asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kAcc), "i"(kA), "i"(kB));
+    } else if constexpr (kRightUnsigned) {
+      asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kAcc), "i"(kA), "i"(kB));
+    } else {
+      asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kAcc), "i"(kA), "i"(kB));
+    }
+  }
+
+  template <int kIndex, class F>
+  static TSR_INLINE void each(const F& f) {
+    if constexpr (kIndex > 0) {
+      each<kIndex - 1>(f);
+      f.template operator()<kIndex - 1>();
+    }
+  }
+
+  // One step of 64 bytes of k. `left` points at row 0 of the first live row tile; row tiles are `next` bytes apart.
+  template <int kRowTiles, int kColTiles>
+  static TSR_INLINE void step(const char* left, long long stride, long long next, const char* right) {
+    each<kColTiles>([&]<int j>() __attribute__((always_inline)) {
+      constexpr int b = kRight + j % kRights;
+      tile_load<b>(right + j * 64, Config::tile_n * 4);
+      each<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+        if constexpr (j == 0) tile_load<kLeft + i % kLefts>(left + i * next, stride);
+        multiply<i * kN + j, kLeft + i % kLefts, b>();
+      });
+    });
+  }
+
+  template <int kRowTiles, int kColTiles>
+  static __attribute__((noinline)) void block(const AmxArgs& p, long long row) {
+    // A last row tile that is not whole was copied, zeros behind its rows.
+    const bool copied = kRowTiles == 1 && row == p.last_row;
+    const char* left = copied ? static_cast<const char*>(p.last_tile)
+                              : static_cast<const char*>(p.left) + row / 16 * p.left_tile_bytes;
+    const long long stride = copied ? 64 : p.left_stride, next = p.left_tile_bytes;
+    const long long advance = copied ? 1024 : p.left_step_bytes;
+    const char* right = static_cast<const char*>(p.right);
+    char* sums = reinterpret_cast<char*>(p.partial) + row / 16 * (kN * 1024);
+    each<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+      each<kColTiles>([&]<int j>() __attribute__((always_inline)) {
+        if (p.first) {
+          tile_zero<i * kN + j>();
+        } else {
+          tile_load<i * kN + j>(sums + (i * kN + j) * 1024, 64);
+        }
+      });
+    });
+    for (long long s = p.steps; s > 0; --s) {
+      if (p.prefetch) {
+        const char* ahead = left + p.prefetch;
+#pragma GCC unroll 4
+        for (int i = 0; i < kRowTiles; ++i) {
+          for (int r = 0; r < 16; ++r) __builtin_prefetch(ahead + i * next + r * stride, 0, 3);
+        }
+      }
+      step<kRowTiles, kColTiles>(left, stride, next, right);
+      left += advance;
+      right += Config::tile_n * 64;
+    }
+    if (p.tail) {
+      const char* tail = copied ? left : static_cast<const char*>(p.left_tail) + row / 16 * 1024;
+      step<kRowTiles, kColTiles>(tail, 64, 1024, right);
+    }
+    each<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+      each<kColTiles>([&]<int j>() __attribute__((always_inline)) { tile_store<i * kN + j>(sums + (i * kN + j) * 1024, 64); });
+    });
+    if (!p.last) return;
+#pragma GCC unroll 4
+    for (int i = 0; i < kRowTiles; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kColTiles; ++j) {
+        store(reinterpret_cast<unsigned*>(sums + (i * kN + j) * 1024), p, row + 16 * i, 16 * j);
+      }
+    }
+  }
+
+  // One 16 x 16 tile of sums to C. Rows are rows of C, or columns when the operands are exchanged.
+  static __attribute__((noinline)) void store(unsigned* sums, const AmxArgs& p, long long row, long long col) {
+    const long long rows_left = p.rows - row, cols_left = p.cols - col;
+    int rows = rows_left < 16 ? static_cast<int>(rows_left) : 16, cols = cols_left < 16 ? static_cast<int>(cols_left) : 16;
+    if constexpr (kSwap) {
+      using U = Vec<16>::U;
+      U v[16];
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i) v[i] = load_whole<U>(sums + 16 * i);
+      transpose<16>(v);
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i) store_whole(sums + 16 * i, v[i]);
+      E::store_tile(sums, 16, *p.epilogue, p.col0 + col, p.row0 + row, cols, rows);
+    } else {
+      E::store_tile(sums, 16, *p.epilogue, p.row0 + row, p.col0 + col, rows, cols);
+    }
+  }
+
+  template <int kColTiles>
+  static TSR_INLINE void rows_of(const AmxArgs& p) {
+    long long row = 0;
+    // Whole blocks of kM row tiles, then single tiles; the copied last tile goes alone.
+    const long long in_place = p.last_tile ? p.last_row : p.rows;
+    for (; row + 16 * kM <= in_place; row += 16 * kM) block<kM, kColTiles>(p, row);
+    for (; row < p.rows; row += 16) block<1, kColTiles>(p, row);
+  }
+
+  template <int kColTiles>
+  static TSR_INLINE void dispatch(const AmxArgs& p) {
+    if (p.cols > (kColTiles - 1) * 16) return rows_of<kColTiles>(p);
+    if constexpr (kColTiles > 1) dispatch<kColTiles - 1>(p);
+  }
+};
+
+template <class Config>
+TSR_INLINE void cpu_amx(const void* args) {
+  using A = Amx<Config>;
+  const AmxArgs& p = *static_cast<const AmxArgs*>(args);
+  AmxConfig config;
+  for (int t = 0; t < 8; ++t) {
+    config.column_bytes[t] = 64;
+    config.rows[t] = 16;
+  }
+  asm volatile("ldtilecfg %0" ::"m"(config));
+  A::template dispatch<A::kN>(p);
+  asm volatile("tilerelease" ::: "memory");
+}
+
+}  // namespace tsr
