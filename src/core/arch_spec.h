@@ -114,7 +114,10 @@ const ArchSpec& find_arch(std::string_view name);
 // Error(unsupported) when there is none.
 const ArchSpec& best_cpu_arch(std::span<const std::string_view> features);
 
-// best_cpu_arch of the running processor, with its core count and cache sizes. AMX counts where the kernel grants it.
+// Features of the running processor, in /proc/cpuinfo's words; those of AMX only where the kernel grants it.
+std::vector<std::string> cpu_features();
+
+// best_cpu_arch of the running processor, with its core count and cache sizes.
 ArchSpec detect_cpu();
 
 }  // namespace tessera

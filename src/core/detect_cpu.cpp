@@ -96,11 +96,17 @@ const ArchSpec& best_cpu_arch(std::span<const std::string_view> features) {
               "the least one needs avx2, fma and f16c; 'null:ARCH' plans without a device");
 }
 
-ArchSpec detect_cpu() {
+std::vector<std::string> cpu_features() {
   const std::string flags = cpu_flags();
-  std::vector<std::string_view> features = split_words(flags);
+  std::vector<std::string> features;
+  for (std::string_view f : split_words(flags)) features.emplace_back(f);
   if (!amx_granted()) std::erase_if(features, [](std::string_view f) { return f.starts_with("amx"); });
-  ArchSpec a = best_cpu_arch(features);
+  return features;
+}
+
+ArchSpec detect_cpu() {
+  const std::vector<std::string> features = cpu_features();
+  ArchSpec a = best_cpu_arch(std::vector<std::string_view>(features.begin(), features.end()));
   a.compute_units = allowed_cores();
   read_caches(a);
   return a;

@@ -1,0 +1,80 @@
+#include "base/text.h"
+#include "cli/invocation.h"
+#include "cli/output.h"
+#include "runtime/kernel_cache.h"
+
+namespace tessera::cli {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+constexpr Option kOptions[] = {
+    {"--max-mb", "MB", "gc: least recently used entries go until this much is left (1024)"},
+    {"--repair", "", "verify: delete the bad entries"},
+};
+
+KernelCache open_cache(const Invocation& call) {
+  return KernelCache({.directory = call.value("--cache-dir"), .packs = call.list("--pack")});
+}
+
+// {"a": 1, "b": [...]} as lines.
+void show(const Invocation& call, const Json& data) {
+  if (call.json()) {
+    print_json(data);
+    return;
+  }
+  for (const auto& [key, value] : data.members()) {
+    if (value.is_array() && value.size() > 0) {
+      print(key + ":");
+      for (const Json& item : value.items())
+        print("  " + (item.is_string() ? item.as_string() : item.dump()));
+    } else {
+      print(key + ": " + (value.is_string() ? value.as_string() : value.dump()));
+    }
+  }
+}
+
+int stats(const Invocation& call) {
+  call.no_more_words(0);
+  show(call, open_cache(call).stats());
+  return kOk;
+}
+
+int verify(const Invocation& call) {
+  call.no_more_words(0);
+  const Json result = open_cache(call).verify(call.has("--repair"));
+  show(call, result);
+  const Json* bad = result.find("bad");
+  const bool any = bad && (bad->is_array() ? bad->size() > 0 : bad->as_int() > 0);
+  return any && !call.has("--repair") ? kFailed : kOk;
+}
+
+int collect(const Invocation& call) {
+  call.no_more_words(0);
+  show(call, open_cache(call).collect(call.integer("--max-mb", 1024) * kMiB));
+  return kOk;
+}
+
+int clear(const Invocation& call) {
+  call.no_more_words(0);
+  show(call, Json::object({{"removed", open_cache(call).clear()}}));
+  return kOk;
+}
+
+constexpr Action kActions[] = {
+    {"stats", "", "entries, bytes, directory", stats},
+    {"verify", "", "check every entry against its checksum", verify},
+    {"gc", "", "delete least recently used entries", collect},
+    {"clear", "", "delete every entry", clear},
+};
+
+}  // namespace
+
+const Command cache_command{.name = "cache",
+                            .words = "",
+                            .summary = "the kernel cache: stats, verify, gc, clear",
+                            .options = kOptions,
+                            .run = nullptr,
+                            .actions = kActions};
+
+}  // namespace tessera::cli

@@ -1,0 +1,199 @@
+// Completion scripts of three shells, made from the table of verbs.
+#include <algorithm>
+
+#include "base/text.h"
+#include "cli/invocation.h"
+#include "cli/output.h"
+#include "core/arch_spec.h"
+#include "tune/peer.h"
+#include "tune/suite.h"
+
+namespace tessera::cli {
+namespace {
+
+// A script carries all it needs, so that completing starts no program.
+struct Script {
+  std::string_view shell;
+  std::string (*make)();
+};
+
+std::vector<std::string> words_of(Complete what) {
+  std::vector<std::string> out;
+  switch (what) {
+    case Complete::problem:
+      return {"gemm", "m=", "n=",        "k=",   "dtype=", "layout=", "batch=", "epilogue=",
+              "out=", "d=", "prepack=b", "lda=", "ldb=",   "ldc=",    "alpha=", "beta="};
+    case Complete::arch:
+      for (const ArchSpec& a : all_archs()) out.push_back(a.name);
+      return out;
+    case Complete::dtype:
+      for (std::string_view t : split_words(dtype_names())) out.emplace_back(t);
+      out.emplace_back("u8xi8");
+      return out;
+    case Complete::layout: return {"rcr", "rrr", "crr", "ccr"};
+    case Complete::policy: return {"model", "model_topk", "tuned", "explicit", "first_legal"};
+    case Complete::suite: return suite_names();
+    case Complete::shell: return {"bash", "zsh", "fish"};
+    case Complete::command:
+      for (const Command* c : commands()) out.emplace_back(c->name);
+      return out;
+    case Complete::peer: return {"onednn", "openblas", "blis", "libxsmm"};
+    default: return out;
+  }
+}
+
+bool completes_files(Complete what) {
+  return what == Complete::file || what == Complete::directory || what == Complete::suite;
+}
+
+std::string spaced(const std::vector<std::string>& words) { return join(words, " "); }
+
+std::vector<Option> options_of(const Command& c) {
+  std::vector<Option> all(c.options.begin(), c.options.end());
+  for (const Option& o : global_options()) {
+    if (std::none_of(all.begin(), all.end(), [&](const Option& own) { return own.name == o.name; }))
+      all.push_back(o);
+  }
+  return all;
+}
+
+// Words that may stand where an argument of the command is expected.
+std::vector<std::string> arguments_of(const Command& c) {
+  std::vector<std::string> out;
+  for (const Action& a : c.actions) out.emplace_back(a.name);
+  for (std::string& word : words_of(c.complete)) out.push_back(std::move(word));
+  return out;
+}
+
+std::string bash() {
+  std::string out =
+      "# bash completion of tessera\n"
+      "_tessera() {\n"
+      "  local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"${COMP_WORDS[COMP_CWORD-1]}\" verb=\"\" i\n"
+      "  COMPREPLY=()\n"
+      "  [ \"$cur\" = \"=\" ] && cur=\"\"\n"
+      "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
+      "    case \"${COMP_WORDS[i]}\" in -*) ;; *) verb=\"${COMP_WORDS[i]}\"; break ;; esac\n"
+      "  done\n"
+      "  local words=\"\" files=\"\"\n"
+      "  case \"$verb:$prev\" in\n";
+  for (const Command* c : commands()) {
+    for (const Option& o : options_of(*c)) {
+      if (o.placeholder.empty()) continue;
+      const std::string words = spaced(words_of(o.complete));
+      out += "    " + std::string(c->name) + ":" + std::string(o.name) + ") words=\"" + words + "\"" +
+             (completes_files(o.complete) ? " files=-f" : "") + " ;;\n";
+    }
+  }
+  out += "    *)\n      case \"$verb\" in\n        \"\") words=\"" + spaced(words_of(Complete::command)) +
+         "\" ;;\n";
+  for (const Command* c : commands()) {
+    std::vector<std::string> words = arguments_of(*c);
+    for (const Option& o : options_of(*c)) words.emplace_back(o.name);
+    out += "        " + std::string(c->name) + ") words=\"" + spaced(words) + "\"" +
+           (completes_files(c->complete) ? " files=-f" : "") + " ;;\n";
+  }
+  return out +
+         "      esac ;;\n"
+         "  esac\n"
+         "  COMPREPLY=($(compgen $files -W \"$words\" -- \"$cur\"))\n"
+         "  case \"${COMPREPLY[0]:-}\" in *=) compopt -o nospace 2>/dev/null ;; esac\n"
+         "}\n"
+         "complete -F _tessera tessera\n";
+}
+
+std::string single_quoted(std::string_view text) {
+  std::string out = "'";
+  for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+// In a zsh specification brackets and colons have meanings.
+std::string zsh_text(std::string_view text) {
+  std::string out;
+  for (char c : text) out += (c == '[' || c == ']' || c == ':') ? std::string("\\") + c : std::string(1, c);
+  return out;
+}
+
+std::string zsh_values(Complete what) {
+  const std::vector<std::string> words = words_of(what);
+  if (what == Complete::directory) return "_files -/";
+  if (completes_files(what)) return "_files";
+  return words.empty() ? "" : "(" + spaced(words) + ")";
+}
+
+std::string zsh() {
+  std::string out =
+      "#compdef tessera\n"
+      "_tessera() {\n"
+      "  local -a verbs\n"
+      "  verbs=(\n";
+  for (const Command* c : commands()) {
+    out += "    " + single_quoted(std::string(c->name) + ":" + zsh_text(c->summary)) + "\n";
+  }
+  out +=
+      "  )\n"
+      "  if (( CURRENT == 2 )); then _describe command verbs; return; fi\n"
+      "  local verb=$words[2]\n"
+      "  shift words; (( CURRENT-- ))\n"
+      "  case $verb in\n";
+  for (const Command* c : commands()) {
+    out += "    " + std::string(c->name) + ")\n      _arguments";
+    for (const Option& o : options_of(*c)) {
+      std::string spec = "*" + std::string(o.name) + "[" + zsh_text(o.help) + "]";
+      if (!o.placeholder.empty()) spec += ":" + std::string(o.placeholder) + ":" + zsh_values(o.complete);
+      out += " \\\n        " + single_quoted(spec);
+    }
+    const std::string arguments =
+        completes_files(c->complete) && c->actions.empty() ? "_files" : "(" + spaced(arguments_of(*c)) + ")";
+    out += " \\\n        " + single_quoted("*:argument:" + arguments) + " ;;\n";
+  }
+  return out + "  esac\n}\n_tessera \"$@\"\n";
+}
+
+std::string fish() {
+  std::string out = "# fish completion of tessera\ncomplete -c tessera -f\n";
+  for (const Command* c : commands()) {
+    out += "complete -c tessera -n __fish_use_subcommand -a " + std::string(c->name) + " -d " +
+           single_quoted(c->summary) + "\n";
+    const std::string here =
+        "complete -c tessera -n '__fish_seen_subcommand_from " + std::string(c->name) + "'";
+    const std::string words = spaced(arguments_of(*c));
+    if (!words.empty()) out += here + " -a " + single_quoted(words) + "\n";
+    if (completes_files(c->complete)) out += here + " -F\n";
+    for (const Option& o : options_of(*c)) {
+      out += here + " -l " + std::string(o.name.substr(2)) + " -d " + single_quoted(o.help);
+      if (!o.placeholder.empty()) {
+        out += completes_files(o.complete) ? " -r -F" : " -x";
+        const std::string values = spaced(words_of(o.complete));
+        if (!values.empty()) out += " -a " + single_quoted(values);
+      }
+      out += "\n";
+    }
+  }
+  return out;
+}
+
+constexpr Script kScripts[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
+
+int run(const Invocation& call) {
+  const std::string shell = call.word(0, "the shell (bash, zsh or fish)");
+  call.no_more_words(1);
+  for (const Script& s : kScripts) {
+    if (s.shell != shell) continue;
+    print(s.make());
+    return kOk;
+  }
+  throw UsageError("no completion for shell '" + shell + "'; one of bash zsh fish");
+}
+
+}  // namespace
+
+const Command completion_command{.name = "completion",
+                                 .words = "bash|zsh|fish",
+                                 .summary = "print the completion script of a shell",
+                                 .options = {},
+                                 .run = run,
+                                 .complete = Complete::shell};
+
+}  // namespace tessera::cli

@@ -1,0 +1,196 @@
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "base/progress.h"
+#include "base/text.h"
+#include "cli/invocation.h"
+#include "cli/output.h"
+#include "core/arch_spec.h"
+#include "core/gemm_view.h"
+#include "space/rules.h"
+#include "space/space.h"
+#include "tessera/error.h"
+#include "tune/measure.h"
+#include "tune/operands.h"
+
+namespace tessera::cli {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--arch", "ARCH", "for this architecture, without a device", Complete::arch},
+    {"--top", "N", "so many candidates (20 in the table, all in JSON)"},
+    {"--rejected", "", "the rejected candidates too, each with its rule and reason"},
+    {"--time", "", "compile and time the candidates shown"},
+    {"--budget-ms", "MS", "of --time: for each candidate (5)"},
+    {"--suggest", "CONFIG", "the legal configuration nearest to this one, and what had to change"},
+    {"--suite", "CSV", "take the problem from a suite", Complete::suite},
+    {"--name", "NAME", "the row of the suite"},
+    {"--dtype", "T", "element types instead of the suite's", Complete::dtype},
+};
+
+// The architecture that `dispatcher` plans for.
+ArchSpec arch_of(const Dispatcher& dispatcher, const DispatcherOptions& options) {
+  const std::string name = dispatcher.describe().at("arch").as_string();
+  return options.device.starts_with("null:") ? find_arch(name) : detect_cpu();
+}
+
+int suggest_config(const Invocation& call, const Problem& problem, const ArchSpec& arch) {
+  std::string why;
+  const auto config = KernelConfig::parse(call.value("--suggest"), &why);
+  if (!config) throw UsageError("config '" + call.value("--suggest") + "': " + why);
+  const GemmView view = lower(problem);
+  const Rule* rule = rejected_by(view, *config, arch);
+  const Suggestion s = suggest(view, *config, arch);
+  if (call.json()) {
+    Json changes = Json::array();
+    for (const std::string& c : s.changes) changes.push(c);
+    print_json(Json::object({{"problem", to_string(problem)},
+                        {"arch", arch.name},
+                        {"config", to_string(*config)},
+                        {"legal", rule == nullptr},
+                        {"rule", rule ? Json(rule->name) : Json()},
+                        {"reason", rule ? Json(rule->reason) : Json()},
+                        {"suggestion", s.config.empty() ? Json() : Json(to_string(s.config[0]))},
+                        {"changes", std::move(changes)}}));
+  } else if (!rule) {
+    print("legal: " + to_string(*config));
+  } else {
+    print("rejected by " + std::string(rule->name) + ": " + std::string(rule->reason));
+    if (!s.config.empty()) print("nearest legal: " + to_string(s.config[0]));
+    for (const std::string& c : s.changes) print("  " + c);
+  }
+  if (!s.config.empty()) return kOk;
+  std::fprintf(stderr, "error: the family has no legal configuration for this problem on %s\nreproduce: %s\n",
+               arch.name.c_str(), call.reproduce().c_str());
+  return kFailed;
+}
+
+// Measured microseconds of each candidate, compiled in parallel and timed in turn.
+std::vector<double> timed(const Problem& problem, std::span<const Candidate> candidates,
+                          DispatcherOptions options, const Invocation& call) {
+  options.policy = Policy::explicit_config;
+  options.registry = nullptr;
+  std::vector<std::unique_ptr<Dispatcher>> dispatchers(candidates.size());
+  std::vector<const Kernel*> kernels(candidates.size());
+  std::vector<std::string> errors(candidates.size());
+  std::atomic<size_t> next{0}, done{0};
+  std::unique_ptr<Progress> progress;
+  if (!call.has("--quiet")) progress = std::make_unique<Progress>("compiling", candidates.size());
+  const auto work = [&](bool reports) {
+    for (size_t i; (i = next.fetch_add(1)) < candidates.size() && !interrupted();) {
+      DispatcherOptions own = options;
+      own.config = to_string(candidates[i].config);
+      try {
+        dispatchers[i] = std::make_unique<Dispatcher>(std::move(own));
+        kernels[i] = &dispatchers[i]->get(problem);
+      } catch (const std::exception& e) { errors[i] = e.what(); }
+      ++done;
+      if (reports && progress) progress->update(done, to_string(candidates[i].config));
+    }
+  };
+  std::vector<std::thread> workers;
+  for (unsigned i = 1; i < std::min(std::thread::hardware_concurrency(), 64u); ++i)
+    workers.emplace_back(work, false);
+  work(true);
+  for (std::thread& w : workers) w.join();
+  if (interrupted()) throw Error(ErrorCode::device, "interrupted");
+  for (const std::string& e : errors) {
+    if (!e.empty()) throw Error(ErrorCode::compile_failed, e);
+  }
+  progress.reset();
+  Operands operands(problem, FillKind::uniform);
+  std::vector<GuardedBuffer> packed;
+  std::vector<Repeated> runs;
+  packed.reserve(candidates.size());
+  for (const Kernel* kernel : kernels) {
+    Buffers b = operands.bind(*kernel);
+    if (problem.prepack_b) {  // each has its own order
+      packed.emplace_back(kernel->packed_b_bytes());
+      kernel->pack_b(operands.b(), packed.back().data());
+      b.b = packed.back().data();
+    }
+    runs.push_back([kernel, b](int repeats) {
+      for (int i = 0; i < repeats; ++i) kernel->run_unchecked(b);
+    });
+  }
+  std::vector<double> us;
+  for (const Timing& t :
+       measure(runs, {.batch_us = 200, .budget_ms = call.number("--budget-ms", 5), .min_rounds = 3})) {
+    us.push_back(t.median_us);
+  }
+  return us;
+}
+
+int run(const Invocation& call) {
+  const Problem problem = call.problem();
+  const DispatcherOptions options = call.dispatcher_options();
+  Dispatcher dispatcher(options);
+  if (call.has("--suggest")) return suggest_config(call, problem, arch_of(dispatcher, options));
+  catch_interrupts();
+  Explanation e = dispatcher.explain(problem, call.has("--rejected"));
+  // The first answer pays for tables that later ones share.
+  e.select_us = std::min(e.select_us, dispatcher.explain(problem).select_us);
+  const size_t total = e.candidates.size();
+  const auto top = static_cast<size_t>(call.integer("--top", call.json() ? static_cast<int64_t>(total) : 20));
+  e.candidates.resize(std::min(total, top));
+  std::vector<double> us;
+  if (call.has("--time")) us = timed(problem, e.candidates, options, call);
+  const std::string arch = dispatcher.describe().at("arch").as_string();
+  if (call.json()) {
+    Json candidates = Json::array(), rejected = Json::array();
+    for (size_t i = 0; i < e.candidates.size(); ++i) {
+      Json row = Json::object(
+          {{"config", to_string(e.candidates[i].config)}, {"predicted_us", e.candidates[i].predicted_us}});
+      if (!us.empty()) row.set("time_us", us[i]);
+      candidates.push(std::move(row));
+    }
+    for (const auto& r : e.rejected) {
+      rejected.push(Json::object({{"config", to_string(r.config)}, {"rule", r.rule}, {"reason", r.reason}}));
+    }
+    print_json(Json::object({{"problem", to_string(problem)},
+                        {"arch", arch},
+                        {"choice", Json::object({{"config", to_string(e.choice.config)},
+                                                 {"predicted_us", e.choice.predicted_us},
+                                                 {"source", to_string(e.choice.source)}})},
+                        {"select_us", e.select_us},
+                        {"candidates", std::move(candidates)},
+                        {"rejected", std::move(rejected)}}));
+    return kOk;
+  }
+  print("problem   " + to_string(problem));
+  print("arch      " + arch);
+  print("choice    " + to_string(e.choice.config) + "  (" + std::string(to_string(e.choice.source)) + ")");
+  print(format("legal     %zu, ranked in %.0f us", total, e.select_us));
+  print("");
+  Table table(us.empty() ? std::vector<std::string>{"rank", "predicted", "config"}
+                         : std::vector<std::string>{"rank", "predicted", "measured", "config"});
+  for (size_t i = 0; i < e.candidates.size(); ++i) {
+    std::vector<std::string> cells = {std::to_string(i + 1), us_text(e.candidates[i].predicted_us)};
+    if (!us.empty()) cells.push_back(us_text(us[i]));
+    cells.push_back(to_string(e.candidates[i].config));
+    table.add(std::move(cells));
+  }
+  print(table.text());
+  if (e.candidates.size() < total)
+    print("... " + std::to_string(total - e.candidates.size()) + " more; --top N shows more");
+  if (!e.rejected.empty()) {
+    Table refused({"rejected", "rule", "reason"});
+    for (const auto& r : e.rejected) refused.add({to_string(r.config), r.rule, r.reason});
+    print("");
+    print(refused.text());
+  }
+  return kOk;
+}
+
+}  // namespace
+
+const Command explain_command{.name = "explain",
+                              .words = "PROBLEM",
+                              .summary = "the candidates with predicted times, and why others were rejected",
+                              .options = kOptions,
+                              .run = run,
+                              .complete = Complete::problem};
+
+}  // namespace tessera::cli

@@ -1,0 +1,89 @@
+#include "cli/help.h"
+
+#include "cli/invocation.h"
+#include "cli/output.h"
+
+namespace tessera::cli {
+namespace {
+
+std::string padded(std::string_view text, size_t width) {
+  return std::string(text) + std::string(text.size() < width ? width - text.size() : 1, ' ');
+}
+
+std::string option_lines(std::span<const Option> options) {
+  std::string out;
+  for (const Option& o : options) {
+    const std::string left =
+        std::string(o.name) + (o.placeholder.empty() ? "" : " " + std::string(o.placeholder));
+    out += "  " + padded(left, 22) + ' ' + std::string(o.help) + '\n';
+  }
+  return out;
+}
+
+int run(const Invocation& call) {
+  if (call.words.empty()) {
+    print(overview());
+    return kOk;
+  }
+  call.no_more_words(1);
+  const Command* c = find_command(call.words[0]);
+  if (!c) {
+    std::vector<std::string> names;
+    for (const Command* known : commands()) names.emplace_back(known->name);
+    throw UsageError("unknown command '" + call.words[0] + "'" + did_you_mean(call.words[0], names));
+  }
+  print(help_text(*c));
+  return kOk;
+}
+
+}  // namespace
+
+std::string usage_line(const Command* c) {
+  if (!c) return "tessera COMMAND [ARGUMENTS] [OPTIONS]; 'tessera help' lists the commands";
+  std::string out = "tessera " + std::string(c->name);
+  if (!c->actions.empty()) {
+    std::string names;
+    for (const Action& a : c->actions) names += (names.empty() ? "" : "|") + std::string(a.name);
+    out += ' ' + names;
+  }
+  if (!c->words.empty()) out += ' ' + std::string(c->words);
+  return out + " [OPTIONS]; 'tessera help " + std::string(c->name) + "' says more";
+}
+
+std::string help_text(const Command& c) {
+  std::string out = "tessera " + std::string(c.name) + ": " + std::string(c.summary) + "\n\n";
+  if (c.actions.empty()) {
+    out += "usage: tessera " + std::string(c.name) + (c.words.empty() ? "" : " " + std::string(c.words)) +
+           " [OPTIONS]\n";
+  } else {
+    for (const Action& a : c.actions) {
+      const std::string left = "tessera " + std::string(c.name) + ' ' + std::string(a.name) +
+                               (a.words.empty() ? "" : " " + std::string(a.words));
+      out += "  " + padded(left, 38) + ' ' + std::string(a.help) + '\n';
+    }
+  }
+  if (!c.options.empty()) out += "\noptions:\n" + option_lines(c.options);
+  return out + "\noptions of every command:\n" + option_lines(global_options());
+}
+
+std::string overview() {
+  std::string out =
+      "tessera: selects, compiles, caches and runs the best kernel for a problem.\n\nusage: tessera COMMAND "
+      "[ARGUMENTS] "
+      "[OPTIONS]\n\n";
+  for (const Command* c : commands()) {
+    if (!c->hidden) out += "  " + padded(c->name, 12) + ' ' + std::string(c->summary) + '\n';
+  }
+  return out +
+         "\nA problem is text, quoted or not: gemm m=64 n=64 k=64 dtype=f32 layout=rcr epilogue=bias,relu\n"
+         "'tessera help COMMAND' says more about one command.\n";
+}
+
+const Command help_command{.name = "help",
+                           .words = "[COMMAND]",
+                           .summary = "this text, or help of a command",
+                           .options = {},
+                           .run = run,
+                           .complete = Complete::command};
+
+}  // namespace tessera::cli

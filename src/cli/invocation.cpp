@@ -1,0 +1,151 @@
+#include "cli/invocation.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/fs.h"
+#include "base/text.h"
+#include "tessera/error.h"
+#include "tessera/registry.h"
+
+namespace tessera::cli {
+namespace {
+
+// Registries by what their file holds: JSON or the line form.
+std::shared_ptr<Registry> load_registry(const std::string& path) {
+  const std::string text = read_file(path);
+  if (trim(text).starts_with('{')) return Registry::from_json(Json::parse(text, path));
+  return Registry::parse(text, path);
+}
+
+}  // namespace
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
+  const std::string hint = nearest(word, known);
+  return hint.empty() ? "" : "; did you mean '" + hint + "'?";
+}
+
+std::string Invocation::value(std::string_view option, std::string_view otherwise) const {
+  const auto found = values.find(option);
+  return found == values.end() ? std::string(otherwise) : found->second.back();
+}
+
+std::vector<std::string> Invocation::list(std::string_view option) const {
+  std::vector<std::string> out;
+  const auto found = values.find(option);
+  if (found == values.end()) return out;
+  for (const std::string& text : found->second) {
+    for (std::string_view piece : split(text, ',')) {
+      if (!trim(piece).empty()) out.emplace_back(trim(piece));
+    }
+  }
+  return out;
+}
+
+int64_t Invocation::integer(std::string_view option, int64_t otherwise, int64_t least) const {
+  if (!has(option)) return otherwise;
+  const auto v = parse_int(value(option));
+  if (!v || *v < least || *v > (int64_t{1} << 40)) {
+    throw UsageError(std::string(option) + " takes a whole number of at least " + std::to_string(least) +
+                     ", not '" + value(option) + "'");
+  }
+  return *v;
+}
+
+double Invocation::number(std::string_view option, double otherwise) const {
+  if (!has(option)) return otherwise;
+  const auto v = parse_number(value(option));
+  if (!v || *v < 0) throw UsageError(std::string(option) + " takes a number, not '" + value(option) + "'");
+  return *v;
+}
+
+std::string Invocation::word(size_t index, std::string_view what) const {
+  if (index >= words.size()) throw UsageError(std::string(what) + " is missing");
+  return words[index];
+}
+
+void Invocation::no_more_words(size_t count) const {
+  if (words.size() > count) throw UsageError("unexpected argument '" + words[count] + "'");
+}
+
+std::vector<SuiteRow> Invocation::suite() const {
+  SuiteOptions o;
+  o.dtype = value("--dtype");
+  o.name = value("--name");
+  for (const std::string& word : words) o.extra += (o.extra.empty() ? "" : " ") + word;
+  try {
+    return read_suite(value("--suite"), o);
+  } catch (const Error& e) {
+    if (e.code() == ErrorCode::bad_input) throw UsageError(e.what());
+    throw;
+  }
+}
+
+Problem Invocation::problem() const {
+  if (has("--suite")) {
+    const auto rows = suite();
+    if (rows.size() == 1) return rows[0].problem;
+    std::vector<std::string> names;
+    for (const SuiteRow& row : rows) names.push_back(row.name);
+    const std::string more = names.size() > 6 ? ", ..." : "";
+    names.resize(std::min<size_t>(names.size(), 6));
+    throw UsageError("--suite selects " + std::to_string(rows.size()) +
+                     " problems; choose one with --name: " + join(names, ", ") + more);
+  }
+  if (words.empty())
+    throw UsageError("the problem is missing, for example: 'gemm m=512 n=512 k=512 dtype=f32'");
+  try {
+    return Problem::parse(join(words, " "));
+  } catch (const Error& e) { throw UsageError(e.what()); }
+}
+
+DispatcherOptions Invocation::dispatcher_options() const {
+  DispatcherOptions o;
+  o.device = value("--device", "cpu");
+  if (has("--arch")) {
+    const std::string arch = value("--arch");
+    o.device = arch.starts_with("null:") ? arch : "null:" + arch;
+  }
+  o.threads = static_cast<int>(integer("--threads", 0));
+  o.config = value("--config");
+  o.top_k = static_cast<int>(integer("--top-k", o.top_k, 1));
+  o.cache_dir = value("--cache-dir");
+  o.packs = list("--pack");
+  try {
+    // A config given without a policy is meant to be used.
+    o.policy = parse_policy(value("--policy", has("--config") ? "explicit" : "model"));
+  } catch (const Error& e) { throw UsageError(e.what()); }
+  if (o.policy == Policy::callback) throw UsageError("policy 'callback' exists in programs only");
+  if (o.policy == Policy::explicit_config && o.config.empty())
+    throw UsageError("policy 'explicit' needs --config");
+  if (has("--registry")) {
+    for (const std::string& path : list("--registry")) {
+      auto loaded = load_registry(path);
+      if (o.registry) {
+        o.registry->merge(*loaded);
+      } else {
+        o.registry = std::move(loaded);
+      }
+    }
+  }
+  return o;
+}
+
+std::string shell_quote(std::string_view text) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("-_=./:,+@%").find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return std::string(text);
+  std::string out = "'";
+  for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string Invocation::reproduce() const {
+  std::string out = "tessera";
+  for (const std::string& word : argv) out += ' ' + shell_quote(word);
+  return out;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,61 @@
+// One parsed command line.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/command.h"
+#include "tessera/dispatcher.h"
+#include "tune/suite.h"
+
+namespace tessera::cli {
+
+// The command line itself is wrong: exit status 2.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Invocation {
+ public:
+  const Command* command = nullptr;
+  const Action* action = nullptr;
+  std::vector<std::string> words;  // positional, the action left out
+  std::map<std::string, std::vector<std::string>, std::less<>>
+      values;                     // by option name; flags have one empty value
+  std::vector<std::string> argv;  // as typed, the program left out
+
+  bool has(std::string_view option) const { return values.count(option) > 0; }
+  bool json() const { return has("--json"); }
+  std::string value(std::string_view option, std::string_view otherwise = {}) const;  // the last one given
+  std::vector<std::string> list(std::string_view option) const;  // every one, split at commas
+  // UsageError below `least` or when it is no number.
+  int64_t integer(std::string_view option, int64_t otherwise, int64_t least = 0) const;
+  double number(std::string_view option, double otherwise) const;
+
+  // The words as one problem, or the row that --suite and --name select. UsageError when it cannot be read.
+  Problem problem() const;
+  std::string word(size_t index, std::string_view what) const;  // UsageError "WHAT is missing"
+  void no_more_words(size_t count) const;                       // UsageError when there are more
+
+  // Rows of --suite, with --dtype, --layout and the like applied.
+  std::vector<SuiteRow> suite() const;
+
+  // Dispatcher options from the global ones; --arch plans for another device.
+  DispatcherOptions dispatcher_options() const;
+
+  // "tessera run ...", quoted for a shell.
+  std::string reproduce() const;
+};
+
+Invocation parse_command_line(const std::vector<std::string>& argv);
+std::string shell_quote(std::string_view text);
+
+// "did you mean 'x'?" or ""
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
+
+}  // namespace tessera::cli

@@ -1,0 +1,36 @@
+// tessera: see `tessera help`.
+#include <cstdio>
+#include <exception>
+
+#include "cli/help.h"
+#include "cli/invocation.h"
+#include "cli/output.h"
+#include "tessera/error.h"
+
+namespace {
+
+int fail(const std::exception& e, const tessera::cli::Invocation& call) {
+  std::fprintf(stderr, "error: %s\nreproduce: %s\n", e.what(), call.reproduce().c_str());
+  return tessera::cli::kFailed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace tessera::cli;
+  Invocation call;
+  call.argv.assign(argv + 1, argv + argc);
+  try {
+    call = parse_command_line(call.argv);
+    if (call.has("--help")) {
+      print(help_text(*call.command));
+      return kOk;
+    }
+    return call.action ? call.action->run(call) : call.command->run(call);
+  } catch (const UsageError& e) {
+    std::fprintf(stderr, "error: %s\nusage: %s\n", e.what(), usage_line(call.command).c_str());
+    return kUsage;
+  } catch (const tessera::Error& e) { return fail(e, call); } catch (const std::bad_alloc&) {
+    return fail(tessera::Error(tessera::ErrorCode::device, "out of memory", "use a smaller problem"), call);
+  } catch (const std::exception& e) { return fail(e, call); }
+}

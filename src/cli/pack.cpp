@@ -1,0 +1,135 @@
+#include "runtime/pack.h"
+
+#include <memory>
+#include <set>
+
+#include "backend/backend.h"
+#include "base/progress.h"
+#include "base/text.h"
+#include "cli/output.h"
+#include "cli/problems.h"
+#include "codegen/render.h"
+#include "core/gemm_view.h"
+#include "runtime/kernel_cache.h"
+#include "tessera/error.h"
+
+namespace tessera::cli {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--out", "FILE", "create: the pack to write", Complete::file},
+    {"--suite", "CSV", "create: the problems of a suite; may be repeated", Complete::suite},
+    {"--name", "GLOB", "create: only these rows of the suites"},
+    {"--dtype", "T,...", "create: these element types instead of the suites'", Complete::dtype},
+    {"--prepack", "", "create: for packed B too"},
+    {"--jobs", "N", "create: compilers at once; 0 = all cores"},
+    {"--kernels-only", "", "create: leave the decisions out"},
+};
+
+// problems_of, once per element type of --dtype, and again for packed B.
+std::vector<Problem> wanted(const Invocation& call) {
+  std::vector<std::string> dtypes = call.list("--dtype");
+  if (dtypes.empty()) dtypes.emplace_back();
+  std::vector<Problem> out;
+  for (const std::string& dtype : dtypes) {
+    Invocation one = call;
+    one.values.erase("--dtype");
+    if (!dtype.empty()) one.values["--dtype"] = {dtype};
+    for (const SuiteRow& row : problems_of(one)) {
+      out.push_back(row.problem);
+      if (!call.has("--prepack")) continue;
+      out.push_back(row.problem);
+      out.back().prepack_b = true;
+      out.back().validate();
+    }
+  }
+  return out;
+}
+
+int create(const Invocation& call) {
+  const std::string path = call.value("--out");
+  if (path.empty()) throw UsageError("--out FILE is missing");
+  const std::vector<Problem> problems = wanted(call);
+  const DispatcherOptions options = call.dispatcher_options();
+  Dispatcher dispatcher(options);
+  {
+    std::unique_ptr<Progress> progress;
+    if (!call.has("--quiet")) progress = std::make_unique<Progress>("building", problems.size());
+    const auto errors = dispatcher.build(problems, static_cast<int>(call.integer("--jobs", 0)),
+                                         [&](size_t done, size_t, const std::string& what) {
+                                           if (progress) progress->update(done, what);
+                                         });
+    for (const std::string& e : errors) {
+      if (!e.empty()) throw Error(ErrorCode::compile_failed, e, "no pack was written");
+    }
+  }
+  const auto backend = make_backend(options.device, options.threads);
+  KernelCache cache({.directory = options.cache_dir, .packs = options.packs});
+  PackWriter writer;
+  std::set<std::string> seen;
+  for (const Problem& p : problems) {
+    const Choice& choice = dispatcher.get(p).choice();
+    const Source source = render(lower(p), choice.config, backend->arch());
+    if (seen.insert(source.symbol).second) writer.add(source, cache.get_or_build(source, *backend).binary);
+    if (!call.has("--kernels-only"))
+      writer.decide({backend->arch().name, to_string(p), to_string(choice.config)});
+  }
+  writer.write(path);
+  const auto pack = Pack::open(path);
+  if (call.json()) {
+    print_json(pack->describe());
+  } else {
+    print(path + ": " + std::to_string(pack->size()) + " kernels for " + std::to_string(problems.size()) +
+          " problems, " + bytes_text(static_cast<double>(pack->describe().at("bytes").as_int())));
+  }
+  return kOk;
+}
+
+int list(const Invocation& call) {
+  if (call.words.empty()) throw UsageError("the pack is missing");
+  Json all = Json::array();
+  for (const std::string& path : call.words) {
+    const auto pack = Pack::open(path);
+    all.push(pack->describe());
+    if (call.json()) continue;
+    print(pack->describe().dump(2));
+    for (const PackDecision& d : pack->decisions()) print(d.arch + "  " + d.problem + "  ->  " + d.config);
+  }
+  if (call.json()) print_json(all);
+  return kOk;
+}
+
+int check(const Invocation& call) {
+  if (call.words.empty()) throw UsageError("the pack is missing");
+  Json all = Json::array();
+  bool good = true;
+  for (const std::string& path : call.words) {
+    const auto damaged = Pack::open(path)->damaged();
+    good = good && damaged.empty();
+    Json names = Json::array();
+    for (const std::string& d : damaged) names.push(d);
+    all.push(Json::object({{"path", path}, {"damaged", std::move(names)}}));
+    if (!call.json()) print(path + (damaged.empty() ? ": good" : ": damaged: " + join(damaged, " ")));
+  }
+  if (call.json()) print_json(all);
+  if (!good) std::fprintf(stderr, "error: damaged pack\nreproduce: %s\n", call.reproduce().c_str());
+  return good ? kOk : kFailed;
+}
+
+constexpr Action kActions[] = {
+    {"create", "FILE|PROBLEM... --out FILE", "build the problems' kernels into one file", create},
+    {"list", "FILE...", "what a pack holds", list},
+    {"check", "FILE...", "every kernel against its checksum", check},
+};
+
+}  // namespace
+
+const Command pack_command{.name = "pack",
+                           .words = "FILE...",
+                           .summary = "prebuilt kernels for machines without a compiler: create, list, check",
+                           .options = kOptions,
+                           .run = nullptr,
+                           .actions = kActions,
+                           .complete = Complete::file};
+
+}  // namespace tessera::cli

@@ -1,0 +1,63 @@
+#include "cli/problems.h"
+
+#include "base/fs.h"
+#include "base/text.h"
+#include "tessera/error.h"
+
+namespace tessera::cli {
+namespace {
+
+// "gemm", or "gemm m=..." in one word.
+bool starts_problem(std::string_view word) {
+  const auto words = split_words(word);
+  return !words.empty() && words[0] == to_string(Op::gemm);
+}
+
+void append(std::vector<SuiteRow>& to, std::vector<SuiteRow> rows) {
+  to.insert(to.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
+}
+
+}  // namespace
+
+std::vector<SuiteRow> parse_problem_list(std::string_view text, std::string_view origin) {
+  std::vector<SuiteRow> rows;
+  size_t number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    line = trim(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    const std::string name = std::string(origin) + ":" + std::to_string(number);
+    try {
+      rows.push_back({name, Problem::parse(line)});
+    } catch (const Error& e) { throw e.on(name); }
+  }
+  if (rows.empty()) throw Error(ErrorCode::bad_input, std::string(origin) + " holds no problem");
+  return rows;
+}
+
+std::vector<SuiteRow> problems_of(const Invocation& call) {
+  std::vector<SuiteRow> rows;
+  const SuiteOptions suite_options{.dtype = call.value("--dtype"), .extra = "", .name = call.value("--name")};
+  for (const std::string& suite : call.list("--suite")) append(rows, read_suite(suite, suite_options));
+  for (size_t i = 0; i < call.words.size();) {
+    const std::string& word = call.words[i++];
+    if (starts_problem(word)) {
+      std::string text = word;  // and the unquoted words that follow
+      while (i < call.words.size() && !starts_problem(call.words[i]) &&
+             call.words[i].find('=') != std::string::npos) {
+        text += ' ' + call.words[i++];
+      }
+      try {
+        rows.push_back({text, Problem::parse(text)});
+      } catch (const Error& e) { throw UsageError(e.what()); }
+    } else if (word.ends_with(".csv")) {
+      append(rows, read_suite(word, suite_options));
+    } else {
+      append(rows, parse_problem_list(read_file(word), word));
+    }
+  }
+  if (rows.empty()) throw UsageError("no problem is given: a problem's text, a file of problems or a suite");
+  return rows;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,84 @@
+#include "tessera/registry.h"
+#include "base/fs.h"
+#include "base/text.h"
+#include "cli/invocation.h"
+#include "cli/output.h"
+#include "tessera/error.h"
+
+namespace tessera::cli {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--arch", "ARCH", "keep the declarations that apply to this architecture", Complete::arch},
+    {"--out", "FILE", "merge: write the JSON there instead of to stdout", Complete::file},
+};
+
+// All files merged, in order, and filtered.
+std::shared_ptr<Registry> load(const Invocation& call) {
+  if (call.words.empty()) throw UsageError("the kernel-set file is missing");
+  auto registry = std::make_shared<Registry>(call.words.size() == 1 ? call.words[0] : "merged");
+  for (const std::string& path : call.words) {
+    const std::string text = read_file(path);
+    registry->merge(trim(text).starts_with('{') ? *Registry::from_json(Json::parse(text, path))
+                                                : *Registry::parse(text, path));
+  }
+  if (call.has("--arch")) registry->filter_by_arch(call.value("--arch"));
+  return registry;
+}
+
+int list(const Invocation& call) {
+  const auto registry = load(call);
+  if (call.json()) {
+    print_json(registry->to_json());
+    return kOk;
+  }
+  Table table({"kind", "config", "dtype", "layout", "arch", "priority"});
+  for (const KernelDecl& d : registry->all()) {
+    table.add({d.exact ? "exact" : "any", d.config, d.dtype, d.layout, d.arch, std::to_string(d.priority)});
+  }
+  print(table.text());
+  return kOk;
+}
+
+int check(const Invocation& call) {
+  const auto registry = load(call);
+  const auto again = Registry::from_json(registry->to_json());
+  if (again->all() != registry->all()) {
+    throw Error(ErrorCode::internal, "the declarations change when written as JSON and read back");
+  }
+  if (call.json()) {
+    print_json(Json::object({{"valid", true}, {"kernels", static_cast<int64_t>(registry->size())}}));
+  } else {
+    print("valid, " + std::to_string(registry->size()) + " declaration(s)");
+  }
+  return kOk;
+}
+
+int merge(const Invocation& call) {
+  const Json json = load(call)->to_json();
+  if (call.has("--out")) {
+    write_file_whole(call.value("--out"), json.dump(2) + "\n");
+  } else {
+    print_json(json);
+  }
+  return kOk;
+}
+
+constexpr Action kActions[] = {
+    {"list", "FILE...", "the declarations of kernel-set files", list},
+    {"check", "FILE...", "whether they are valid", check},
+    {"merge", "FILE...", "one registry from several, as JSON", merge},
+};
+
+}  // namespace
+
+const Command registry_command{
+    .name = "registry",
+    .words = "FILE...",
+    .summary = "files that declare which kernels may be chosen: list, check, merge",
+    .options = kOptions,
+    .run = nullptr,
+    .actions = kActions,
+    .complete = Complete::file};
+
+}  // namespace tessera::cli

@@ -1,0 +1,41 @@
+// What a peer module (another library behind a shared object, for comparison only) offers: plain C, so that a
+// module depends on nothing of this project. A module exports tsr_peer().
+#ifndef TSR_PEER_ABI_H
+#define TSR_PEER_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TSR_PEER_ABI 1
+
+/* C[b] = A[b] B[b], C row-major; strides in elements; types by name ("f32", "bf16", "u8", ...). */
+typedef struct TsrPeerProblem {
+  int64_t m, n, k, batch;
+  int64_t lda, ldb, ldc, stride_a, stride_b, stride_c;
+  const char *a, *b, *out;
+  int a_row_major, b_row_major;
+  int packed_b; /* pack_b() is called once, then run() ignores its b */
+  int threads;
+} TsrPeerProblem;
+
+typedef struct TsrPeer {
+  int abi;                          /* TSR_PEER_ABI */
+  const char* (*description)(void); /* library, version, what it detected */
+  /* Null with the reason in why when the library does not offer this. */
+  void* (*create)(const TsrPeerProblem* problem, char* why, size_t why_size);
+  void (*pack_b)(void* handle, const void* b);
+  void (*run)(void* handle, const void* a, const void* b, void* c);
+  void (*destroy)(void* handle);
+} TsrPeer;
+
+const TsrPeer* tsr_peer(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
