@@ -45,11 +45,14 @@ constexpr Rule kRules[] = {
      [](V v, C c, A) {
        const Operand& left = c.swap_ab ? v.b : v.a;
        const bool along_k = c.swap_ab ? left.row_stride == 1 : left.col_stride == 1;
-       return c.pack_a || (along_k && (left.type == DType::bf16 || left.type == DType::i8 || left.type == DType::u8));
+       return c.pack_a ||
+              (along_k && (left.type == DType::bf16 || left.type == DType::i8 || left.type == DType::u8));
      },
-     "tiles of the left operand (B under swap_ab) are loaded in place only when k is contiguous and the type needs no "
+     "tiles of the left operand (B under swap_ab) are loaded in place only when k is contiguous and the type "
+     "needs no "
      "conversion; otherwise pack_a=1"},
-    {"amx_prepacked", kAmx, reads("swap_ab preshuffle"), [](V v, C c, A) { return !(c.swap_ab && v.b_prepacked); },
+    {"amx_prepacked", kAmx, reads("swap_ab preshuffle"),
+     [](V v, C c, A) { return !(c.swap_ab && v.b_prepacked); },
      "prepacked B is the right operand; swap_ab makes it the left one"},
     {"amx_split", kAmx, reads("split_k"), [](V, C c, A) { return c.split_k == 1; },
      "the AMX kernel does not split k"},

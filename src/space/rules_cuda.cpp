@@ -55,9 +55,9 @@ constexpr Rule kRules[] = {
     {"wgmma_k", kTma, reads("block_k inst_k"),
      [](V, C c, A) { return divides(c.inst_k, c.block_k) && c.block_k > 0; },
      "block_k is not a whole number of inst_k"},
-    {"wgmma_threads", kTma, reads("wave pipeline"),
+    {"wgmma_threads", kTma, reads("wave wave_groups"),
      [](V, C c, A a) {
-       const int64_t consumers = saturated_product({c.wave_m, a.wave_size, pingpong(c) ? 2 : 1});
+       const int64_t consumers = saturated_product({c.wave_m, a.wave_size, c.wave_groups});
        return consumers <= a.max_threads_per_block - kWarpGroup * a.wave_size;
      },
      "consumers and the producer warp group exceed the threads of a block"},
@@ -72,10 +72,10 @@ constexpr Rule kRules[] = {
      "TMA needs leading dimensions and batch strides of A and B that are multiples of 16 bytes"},
     {"tma_store", kTma, reads("store"),
      [](V v, C c, A) { return !shuffles_c(c) || tma_reads(v.c, v.groups); },
-     "the shuffled store goes through TMA: C's leading dimension and batch stride are multiples of 16 bytes"},
+     "cshuffle stores through TMA: C's leading dimension and batch stride are multiples of 16 bytes"},
     {"wgmma_k_major", kTma, 0, [](V v, C, A) { return bytes_of(v.a.type) == 2 || v.layout == Layout::rcr; },
      "wgmma reads 8-bit operands along k only (layout rcr)"},
-    {"tma_smem", kTma, reads("block stages store pipeline"),
+    {"tma_smem", kTma, reads("block stages wave_m wave_groups swap_ab"),
      [](V v, C c, A a) { return tma_smem(v, c) <= a.smem_bytes; },
      "the stages of A and B, the buffer of C and the barriers exceed the shared memory of a block"},
     {"tma_stages", kTma | kCpAsync, reads("stages"),
@@ -83,6 +83,11 @@ constexpr Rule kRules[] = {
     {"wgmma_registers", kTma, reads("block_m block_n wave_m"),
      [](V v, C c, A a) { return tma_accumulators(v, c, a) <= 208; },
      "the accumulators exceed the 208 registers that a consumer lane can spare (8-bit floats need two sets)"},
+    {"pingpong_teams", kTma, reads("pipeline wave_m wave_groups"),
+     [](V, C c, A) {
+       return pingpong(c) ? c.wave_groups == 2 && c.wave_m == kWarpGroup : c.wave_groups == 1;
+     },
+     "pingpong has two groups of one warp group each (wave_m 4, wave_groups 2), cooperative one of any size"},
     {"pingpong_persistent", kTma, reads("pipeline persistent"),
      [](V, C c, A) { return !pingpong(c) || c.persistent; },
      "pingpong alternates between blocks of C, so it is persistent"},
@@ -135,12 +140,22 @@ constexpr Rule kRules[] = {
 }  // namespace
 
 int64_t tma_smem(V v, C c) {
-  const int64_t staged = staged_bytes(v, c);
-  const int64_t tiles = pingpong(c) ? 2 : 1;
-  const int64_t out =
-      shuffles_c(c) ? saturated_product({c.block_m, c.block_n, bytes_of(v.c.type), tiles}) : 0;
-  return staged > (int64_t{1} << 40) || out > (int64_t{1} << 40) ? int64_t{1} << 40
-                                                                 : staged + out + kBarriers;
+  constexpr int64_t too_much = int64_t{1} << 40;
+  for (int knob : {c.block_m, c.block_n, c.block_k, c.wave_m, c.wave_groups, c.stages}) {
+    if (knob < 1 || knob > (1 << 16)) return too_much;
+  }
+  // Of an operand that does not lie along k whole atoms of 64 are loaded.
+  const bool b_along_k = c.swap_ab ? v.a.col_stride == 1 : v.b.row_stride == 1;
+  const int64_t rows = c.block_m + (b_along_k ? c.block_n : round_up(c.block_n, 64));
+  const int64_t stage = saturated_product({rows, c.block_k, bytes_of(v.a.type)});
+  // C leaves in slices of 64 rows, each warp group has two on their way when there is more than one.
+  const int out = bytes_of(v.c.type), team = std::max(c.wave_m / kWarpGroup, 1);
+  int slice = c.swap_ab || out == 1 ? 64 : 128 / out;
+  while (c.block_n % slice) slice /= 2;
+  const int64_t slices = int64_t{c.block_n / slice} * (c.block_m / team / 64);
+  const int64_t c_bytes = int64_t{team} * c.wave_groups * (slices > 1 ? 2 : 1) * 64 * slice * out;
+  const int64_t total = saturated_product({stage, c.stages});
+  return total > too_much ? too_much : total + round_up(c_bytes, 1024) + 16 * int64_t{c.stages} + 16;
 }
 
 std::span<const Rule> cuda_rules() { return kRules; }

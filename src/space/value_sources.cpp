@@ -131,6 +131,9 @@ TESSERA_SOURCE(needed) {
 // A block as wide as the instruction.
 TESSERA_SOURCE(same_as_inst_n) { out.push_back({c.inst_n}); }
 
+// Two teams of warps take turns in pingpong, one works otherwise.
+TESSERA_SOURCE(teams) { out.push_back({c.pipeline == static_cast<int>(Pipeline::pingpong) ? 2 : 1}); }
+
 // Elements of A in `limit` bytes.
 TESSERA_SOURCE(row_bytes) { out.push_back({static_cast<int>(k.limit / bytes_of(v.a.type))}); }
 
@@ -170,6 +173,7 @@ constexpr ValueSource kSources[] = {
     {"widest_c", false, widest_c, "the widest store of C"},
     {"needed", true, needed, "pad flags, 0 where the blocks divide the problem"},
     {"inst_n", true, same_as_inst_n, "the width of the instruction"},
+    {"teams", true, teams, "2 for pingpong, else 1"},
     {"row_bytes", false, row_bytes, "the elements of A in `limit` bytes"},
     {"narrow", false, narrow, "0, and 1 where C has fewer columns than the limit"},
     {"idle_units", false, idle_units, "powers of two where C is too small to occupy the compute units"},

@@ -339,7 +339,7 @@ TEST(Rules, Cuda) {
   EXPECT_EQ(verdict("sm_90a", p, base + "4"), "");
   EXPECT_EQ(verdict("sm_90a", p, base + "5"), "tma_smem");
   EXPECT_EQ(verdict("sm_90a", p, base + "3 store=cshuffle"), "");
-  EXPECT_EQ(verdict("sm_90a", p, base + "4 store=cshuffle"), "tma_smem");
+  EXPECT_EQ(verdict("sm_90a", p, base + "4 store=cshuffle"), "");
   EXPECT_EQ(verdict("sm_90a", p, base + "1"), "tma_stages");
   EXPECT_EQ(verdict("sm_90a", p + " lda=4100", base + "4"), "tma_align");
   EXPECT_EQ(verdict("sm_90a", "gemm m=4096 n=4096 k=4097 dtype=bf16", base + "4"), "tma_align");
@@ -364,7 +364,18 @@ TEST(Rules, Cuda) {
       "wgmma_registers");
   EXPECT_EQ(
       verdict("sm_90a", p, "tma_ws block=64x128x64 inst=64x128x16 wave=4x1x1 pipeline=pingpong stages=4"),
-      "pingpong_persistent");
+      "pingpong_teams");
+  const std::string pingpong =
+      "tma_ws block=64x128x64 inst=64x128x16 wave=4x1x1 pipeline=pingpong wave_groups=2 stages=4";
+  EXPECT_EQ(verdict("sm_90a", p, pingpong), "pingpong_persistent");
+  EXPECT_EQ(verdict("sm_90a", p, pingpong + " persistent=1"), "");
+  // One stage more than these does not fit.
+  auto fits = [&](const std::string& blocks, int stages) {
+    return !refuses("tma_smem", "sm_90a", p, "tma_ws " + blocks + " stages=" + std::to_string(stages));
+  };
+  EXPECT_TRUE(fits("block=256x128x64 wave=8x1x1", 4) && !fits("block=256x128x64 wave=8x1x1", 5));
+  EXPECT_TRUE(fits("block=128x128x64 wave=4x1x1 wave_groups=2", 6));
+  EXPECT_FALSE(fits("block=128x128x64 wave=4x1x1 wave_groups=2", 7));
   EXPECT_EQ(verdict("sm_90a", "gemm m=4096 n=4096 k=4096 dtype=f8e4m3 layout=rrr",
                     "tma_ws block=128x128x128 inst=64x128x32 wave=8x1x1 pipeline=cooperative stages=4"),
             "wgmma_k_major");
