@@ -1,5 +1,5 @@
-// Arguments that the ahead-of-time drivers pass to generated units. Strides named _bytes are in bytes, others in
-// elements. Changing a struct here means raising kKernelAbi (src/core/artifact.h).
+// Arguments that the ahead-of-time drivers pass to generated units. Strides named _bytes are in bytes, others
+// in elements. Changing a struct here means raising kKernelAbi (src/core/artifact.h).
 #pragma once
 
 namespace tsr {
@@ -7,17 +7,18 @@ namespace tsr {
 struct EpilogueArgs {
   static constexpr int kMaxSteps = 8, kMaxD = 5;
 
-  void* c;                       // of the group; element (i, j) at i * c_stride + j
+  void* c;  // of the group; element (i, j) at i * c_stride + j
   long long c_stride;
   float alpha, beta;
-  int plain;                     // alpha == 1 and beta == 0
-  const void* d[kMaxD];          // one per step that reads a D tensor, in order
+  int plain;                             // alpha == 1 and beta == 0
+  const void* d[kMaxD];                  // one per step that reads a D tensor, in order
   long long d_row[kMaxD], d_col[kMaxD];  // element strides; 0 broadcasts
   float params[kMaxSteps][2];
 };
 
-// How `rows` are cut into register tiles: `tall` tiles of `height` rows, then `low` ones of height - 1 (of height
-// where that is 1). When they do not come out even the last tile is moved up, over rows of the one before it.
+// How `rows` are cut into register tiles: `tall` tiles of `height` rows, then `low` ones of height - 1 (of
+// height where that is 1). When they do not come out even the last tile is moved up, over rows of the one
+// before it.
 struct RowTiles {
   long long tall, low;
 };
@@ -30,37 +31,40 @@ constexpr RowTiles row_tiles(long long rows, int height) {
 // Rows [0, rows) x columns [0, cols) of C from one panel of B, cols <= tile_n.
 // A panel of B: per step of k tile_n 32-bit words, each holding the elements of one k group.
 struct PackedArgs {
-  const void* a;  // the word of (row r, step s) at r * a_row_bytes + s * a_step_bytes; tile_m rows can be read at least
+  const void* a;  // the word of (row r, step s) at r * a_row_bytes + s * a_step_bytes; tile_m rows can be
+                  // read at least
   long long a_row_bytes, a_step_bytes;
-  long long a_tile_bytes;  // from one row tile to the next, each of tile_m rows; 0: tiles are where their rows are
+  long long
+      a_tile_bytes;  // from one row tile to the next, each of tile_m rows; 0: tiles are where their rows are
   const void* b;
   long long b_step_bytes;
-  const int* start;        // vnni with signed A: tile_n values that the accumulators start from
+  const int* start;  // vnni with signed A: tile_n values that the accumulators start from
   long long rows, cols, steps;
-  int first, last;         // block along k: first has no sums before it, last runs the epilogue
-  void* partial;           // sums of the blocks before, rows x tile_n of 32 bits; null when first and last
+  int first, last;           // block along k: first has no sums before it, last runs the epilogue
+  void* partial;             // sums of the blocks before, rows x tile_n of 32 bits; null when first and last
   long long partial_stride;  // elements between rows
-  long long row0, col0;    // of this piece in C
+  long long row0, col0;      // of this piece in C
   const EpilogueArgs* epilogue;
 };
 
-// Rows [0, rows) x columns [0, cols) of the product of `left` (rows x k) and one panel of `right`, cols <= tile_n. Under
-// swap_ab rows are columns of C.
-// Right: [steps][16][tile_n] 32-bit words. Left: 64 bytes of k per row and step; one row tile is 16 rows.
+// Rows [0, rows) x columns [0, cols) of the product of `left` (rows x k) and one panel of `right`, cols <=
+// tile_n. Under swap_ab rows are columns of C. Right: [steps][16][tile_n] 32-bit words. Left: 64 bytes of k
+// per row and step; one row tile is 16 rows.
 struct AmxArgs {
-  const void* left;              // row tile 0, step 0
-  long long left_stride;         // bytes between rows
-  long long left_tile_bytes;     // between row tiles
-  long long left_step_bytes;     // between steps
-  const void* left_tail;         // with `tail`: the last, shorter step, copied as [row tile][16][64], zeros behind k
+  const void* left;           // row tile 0, step 0
+  long long left_stride;      // bytes between rows
+  long long left_tile_bytes;  // between row tiles
+  long long left_step_bytes;  // between steps
+  const void* left_tail;  // with `tail`: the last, shorter step, copied as [row tile][16][64], zeros behind k
   int tail;
-  const void* last_tile;         // a copy [step, and the tail's][16][64] of the last row tile when it is not whole, or null
-  long long last_row;            // its first row; -1 when there is none
+  const void*
+      last_tile;  // a copy [step, and the tail's][16][64] of the last row tile when it is not whole, or null
+  long long last_row;  // its first row; -1 when there is none
   const void* right;
-  long long rows, cols, steps;   // steps without the tail
-  int first, last;               // block along k: first starts from zero, last runs the epilogue
-  float* partial;                // [row tile][tile_n / 16][16][16], always there
-  long long prefetch;            // bytes ahead of each row of `left` to fetch; 0: none
+  long long rows, cols, steps;  // steps without the tail
+  int first, last;              // block along k: first starts from zero, last runs the epilogue
+  float* partial;               // [row tile][tile_n / 16][16][16], always there
+  long long prefetch;           // bytes ahead of each row of `left` to fetch; 0: none
   long long row0, col0;
   const EpilogueArgs* epilogue;
 };

@@ -35,14 +35,14 @@ struct Packed {
   static constexpr int L = E::L;
   using U = typename Vec<L>::U;
   static constexpr int kRows = Config::tile_m, kVectors = Config::tile_n / L;
-  // vpdpbusd takes its first operand unsigned: signed A is moved up by 128, which the panel's correction takes back.
-  static constexpr bool kShiftA = Config::inst == Inst::vnni && Config::type_a == Type::i8 && !Config::pack_a;
+  static constexpr bool kStarts = Config::inst == Inst::vnni && Config::type_a == Type::i8;
 
-  template <int kLive>
-  static TSR_INLINE void multiply(U (&acc)[kRows][kLive], const char* a, const PackedArgs& p, const char* b) {
-    const long long row = p.a_row_bytes, step = p.a_step_bytes;
+  template <int kHeight, int kLive>
+  static TSR_INLINE void multiply(U (&acc)[kHeight][kLive], const char* a, const PackedArgs& p) {
+    const long long row = p.a_row_bytes, a_step = p.a_step_bytes, b_step = p.b_step_bytes;
+    const char* b = static_cast<const char*>(p.b);
     // One pointer per three rows: rows 0, 1, 2 are reached by scaled addressing.
-    constexpr int kPointers = (kRows + 2) / 3;
+    constexpr int kPointers = (kHeight + 2) / 3;
     const char* pointers[kPointers];
 #pragma GCC unroll 16
     for (int i = 0; i < kPointers; ++i) pointers[i] = a + 3 * i * row;
@@ -51,92 +51,101 @@ struct Packed {
 #pragma GCC unroll 8
       for (int v = 0; v < kLive; ++v) right[v] = load_whole<U>(b + v * 4 * L);
 #pragma GCC unroll 32
-      for (int r = 0; r < kRows; ++r) {
+      for (int r = 0; r < kHeight; ++r) {
         typedef unsigned __attribute__((may_alias, aligned(1))) Word;
         U left = *reinterpret_cast<const Word*>(pointers[r / 3] + (r % 3) * row) - U{};
-        if constexpr (kShiftA) left ^= 0x80808080u;
         asm("" : "+v"(left));  // one broadcast for the row, not one per multiply
 #pragma GCC unroll 8
         for (int v = 0; v < kLive; ++v) multiply_add<Config::inst>(acc[r][v], left, right[v]);
       }
 #pragma GCC unroll 16
-      for (int i = 0; i < kPointers; ++i) pointers[i] += step;
-      b += Config::tile_n * 4;
+      for (int i = 0; i < kPointers; ++i) pointers[i] += a_step;
+      b += b_step;
     }
   }
 
-  // One row tile: `skip` leading rows were stored by the tile before.
-  template <int kLive>
-  static __attribute__((noinline)) void tile(const char* a, const PackedArgs& p, long long row, int skip, int rows) {
-    const char* b = static_cast<const char*>(p.b);
-    U acc[kRows][kLive];
-    const U* correction = reinterpret_cast<const U*>(b + p.steps * Config::tile_n * 4);
+  // One row tile, its first `skip` rows stored by the tile before, `rows` of it in C.
+  template <int kHeight, int kLive>
+  static __attribute__((noinline)) void tile(const char* a, const PackedArgs& p, long long row, int skip,
+                                             int rows) {
+    U acc[kHeight][kLive];
 #pragma GCC unroll 32
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kHeight; ++r) {
 #pragma GCC unroll 8
-      for (int v = 0; v < kLive; ++v) acc[r][v] = Config::inst == Inst::vnni ? load_whole<U>(correction + v) : U{};
+      for (int v = 0; v < kLive; ++v) acc[r][v] = kStarts ? load_whole<U>(p.start + v * L) : U{};
     }
-    multiply<kLive>(acc, a, p, b);
+    multiply<kHeight, kLive>(acc, a, p);
 
-    alignas(64) unsigned buffer[kRows * Config::tile_n];
-    const bool partial = !p.first || !p.last;
-    if constexpr (kLive == kVectors && E::kLight) {
-      if (!partial && skip == 0 && rows == kRows && p.cols == Config::tile_n) {
+    const bool partial = p.partial;
+    if constexpr (kHeight == kRows && kLive == kVectors && E::kLight) {
+      if (!partial && rows == kRows && p.cols == Config::tile_n) {
 #pragma GCC unroll 32
-        for (int r = 0; r < kRows; ++r) {
+        for (int r = 0; r < kHeight; ++r) {
 #pragma GCC unroll 8
-          for (int v = 0; v < kLive; ++v) E::store(acc[r][v], *p.epilogue, p.row0 + row + r, p.col0 + v * L, L);
+          for (int v = 0; v < kLive; ++v)
+            E::store(acc[r][v], *p.epilogue, p.row0 + row + r, p.col0 + v * L, L);
         }
         return;
       }
     }
+    alignas(64) unsigned buffer[kHeight * Config::tile_n];
 #pragma GCC unroll 32
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kHeight; ++r) {
 #pragma GCC unroll 8
       for (int v = 0; v < kLive; ++v) store_whole(buffer + r * Config::tile_n + v * L, acc[r][v]);
     }
-    if (partial) add_partial(buffer, p, row, skip, rows);
-    if (p.last) {
-      E::store_tile(buffer + skip * Config::tile_n, Config::tile_n, *p.epilogue, p.row0 + row + skip, p.col0, rows - skip,
-                    static_cast<int>(p.cols));
-    }
+    finish(buffer, p, row, skip, rows);
   }
 
-  // buffer += sums so far; unless this is the last block they become the new sums.
-  static __attribute__((noinline)) void add_partial(unsigned* buffer, const PackedArgs& p, long long row, int skip,
-                                                    int rows) {
-    for (int r = skip; r < rows; ++r) {
-      unsigned* sums = reinterpret_cast<unsigned*>(p.partial) + (row + r) * p.partial_stride;
-      for (int j = 0; j < Config::tile_n; j += L) {
-        U x = load_whole<U>(buffer + r * Config::tile_n + j);
+  // buffer + sums so far, to C or to the sums.
+  static __attribute__((noinline)) void finish(unsigned* buffer, const PackedArgs& p, long long row, int skip,
+                                               int rows) {
+    const int cols = static_cast<int>(p.cols);
+    for (int r = skip; r < rows && p.partial; ++r) {
+      unsigned* sums = static_cast<unsigned*>(p.partial) + (row + r) * p.partial_stride;
+      for (int j = 0; j < cols; j += L) {
+        unsigned* here = buffer + r * Config::tile_n + j;
+        U x = load_whole<U>(here);
         if (!p.first) {
-          const U old = load_whole<U>(sums + j);
-          x = E::kIntAcc ? x + old : as_bits<L>(as_float<L>(x) + as_float<L>(old));
+          const U before = load_whole<U>(sums + j);
+          x = E::kIntAcc ? x + before : as_bits<L>(as_float<L>(x) + as_float<L>(before));
         }
-        store_whole(p.last ? buffer + r * Config::tile_n + j : sums + j, x);
+        store_whole(p.last ? here : sums + j, x);
       }
+    }
+    if (p.last) {
+      E::store_tile(buffer + skip * Config::tile_n, Config::tile_n, *p.epilogue, p.row0 + row + skip, p.col0,
+                    rows - skip, cols);
     }
   }
 
+  // Low tiles have code of their own only where all vectors are live: an edge panel is worth less than its
+  // compilation.
   template <int kLive>
-  static TSR_INLINE void rows_of(const PackedArgs& p) {
+  static TSR_INLINE void all_rows(const PackedArgs& p) {
     const char* a = static_cast<const char*>(p.a);
-    for (long long row = 0; row < p.rows; row += kRows, a += p.a_tile_bytes) {
-      const long long left = p.rows - row;
-      if (left >= kRows) {
-        tile<kLive>(a, p, row, 0, kRows);
-      } else if (p.a_padded) {
-        tile<kLive>(a, p, row, 0, static_cast<int>(left));
-      } else {  // the last kRows rows, of which only the new ones are stored
-        const long long back = kRows - left;
-        tile<kLive>(a - back * p.a_row_bytes, p, row - back, static_cast<int>(back), kRows);
+    if (p.rows < kRows) return tile<kRows, kLive>(a, p, 0, 0, static_cast<int>(p.rows));
+    constexpr int kLow = kLive == kVectors && kRows > 1 ? kRows - 1 : kRows;
+    RowTiles tiles{(p.rows + kRows - 1) / kRows, 0};
+    if (kLow < kRows || p.a_tile_bytes) tiles = row_tiles(p.rows, kRows);
+    const int low = p.a_tile_bytes && kRows > 1 ? kRows - 1 : kLow;
+    for (long long t = 0, row = 0; t < tiles.tall + tiles.low; ++t) {
+      const int height = t < tiles.tall ? kRows : low;
+      long long back = row + height - p.rows;
+      if (back < 0) back = 0;
+      const char* from = p.a_tile_bytes ? a + t * p.a_tile_bytes : a + (row - back) * p.a_row_bytes;
+      if (t < tiles.tall) {
+        tile<kRows, kLive>(from, p, row - back, static_cast<int>(back), kRows);
+      } else {
+        tile<kLow, kLive>(from, p, row - back, static_cast<int>(back), height);
       }
+      row += height;
     }
   }
 
   template <int kLive>
   static TSR_INLINE void dispatch(const PackedArgs& p) {
-    if (p.cols > (kLive - 1) * L) return rows_of<kLive>(p);
+    if (p.cols > (kLive - 1) * L) return all_rows<kLive>(p);
     if constexpr (kLive > 1) dispatch<kLive - 1>(p);
   }
 };

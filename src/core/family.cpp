@@ -4,12 +4,13 @@ namespace tessera {
 namespace {
 
 constexpr std::string_view kCpuKnobs[] = {"tile_m", "tile_n", "pack_a", "swap_ab"};
+constexpr std::string_view kPackedKnobs[] = {"tile_m", "tile_n"};
 constexpr std::string_view kUnpackedKnobs[] = {"tile_m", "tile_n", "swap_ab"};
 
 using enum BackendKind;
 constexpr FamilyInfo kFamilies[] = {
     {Family::cpu_packed, cpu, "cpu/packed.h", "register tile over panels of packed B, cache-blocked",
-     kCpuKnobs, true},
+     kPackedKnobs, true},
     {Family::cpu_direct, cpu, "cpu/direct.h", "whole small GEMM in one call, nothing packed", kUnpackedKnobs,
      false},
     {Family::cpu_dot, cpu, "cpu/dot.h", "dot products along a contiguous k, nothing packed", kUnpackedKnobs,

@@ -95,10 +95,24 @@ void pack_panel_plain(const PanelSource& s, const PanelShape& shape, void* panel
   }
 }
 
+void pack_rows_plain(const PanelSource& s, int64_t depth, int64_t rows, int64_t row_bytes, void* out) {
+  for (int64_t row = 0; row < rows; ++row) {
+    PanelSource one = s;
+    one.data += row * s.lane_stride * bytes_of(s.memory);
+    pack_panel_plain(one, {depth, 1, 1, false}, static_cast<char*>(out) + row * row_bytes);
+  }
+}
+
 PackPanel panel_packer(int vector_bits) {
   if (vector_bits == 512) return pack_panel_avx512;
   if (vector_bits == 256) return pack_panel_avx2;
   return pack_panel_plain;
+}
+
+PackRows row_packer(int vector_bits) {
+  if (vector_bits == 512) return pack_rows_avx512;
+  if (vector_bits == 256) return pack_rows_avx2;
+  return pack_rows_plain;
 }
 
 }  // namespace tessera

@@ -29,11 +29,18 @@ size_t panel_bytes(const PanelShape& shape, int group);
 
 using PackPanel = void (*)(const PanelSource&, const PanelShape&, void* panel);
 
-// The fastest packer for vectors of this width: 512 (AVX-512), 256 (AVX2), else plain C++.
+// Rows (lanes) whose k is contiguous (k_stride 1), each to a row of words of its own, `row_bytes` apart.
+using PackRows = void (*)(const PanelSource&, int64_t depth, int64_t rows, int64_t row_bytes, void* out);
+
+// The fastest packers for vectors of this width: 512 (AVX-512), 256 (AVX2), else plain C++.
 PackPanel panel_packer(int vector_bits);
+PackRows row_packer(int vector_bits);
 
 void pack_panel_plain(const PanelSource&, const PanelShape&, void* panel);
 void pack_panel_avx2(const PanelSource&, const PanelShape&, void* panel);
 void pack_panel_avx512(const PanelSource&, const PanelShape&, void* panel);
+void pack_rows_plain(const PanelSource&, int64_t depth, int64_t rows, int64_t row_bytes, void* out);
+void pack_rows_avx2(const PanelSource&, int64_t depth, int64_t rows, int64_t row_bytes, void* out);
+void pack_rows_avx512(const PanelSource&, int64_t depth, int64_t rows, int64_t row_bytes, void* out);
 
 }  // namespace tessera

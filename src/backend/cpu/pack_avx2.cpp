@@ -99,4 +99,20 @@ void pack_panel_avx2(const PanelSource& s, const PanelShape& shape, void* panel)
   }
 }
 
+void pack_rows_avx2(const PanelSource& s, int64_t depth, int64_t rows, int64_t row_bytes, void* out) {
+  if (!converts_here(s)) return pack_rows_plain(s, depth, rows, row_bytes, out);
+  const int64_t bytes = bytes_of(s.memory), whole = depth / (8 * s.group) * 8;  // steps
+  for (int64_t row = 0; row < rows; ++row) {
+    PanelSource one = s;
+    one.data += row * s.lane_stride * bytes;
+    auto* words = reinterpret_cast<uint32_t*>(static_cast<char*>(out) + row * row_bytes);
+    for (int64_t step = 0; step < whole; step += 8) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(words + step),
+                          words_along_k(one.data + step * s.group * bytes, s));
+    }
+    one.data += whole * s.group * bytes;
+    pack_rows_plain(one, depth - whole * s.group, 1, 0, words + whole);
+  }
+}
+
 }  // namespace tessera

@@ -213,7 +213,8 @@ void pack_tile_rows(const PanelSource& s, int64_t depth, int live, void* out) {
     __m512i r[16];
     for (int i = 0; i < 16; ++i) {
       const int groups_k = at_most(live_k - i * s.group, s.group);
-      r[i] = groups_k > 0 ? words_along_lanes(p + i * s.group * s.k_stride * bytes, s.k_stride * bytes, groups_k, live, s)
+      r[i] = groups_k > 0 ? words_along_lanes(p + i * s.group * s.k_stride * bytes, s.k_stride * bytes,
+                                              groups_k, live, s)
                           : _mm512_setzero_si512();
     }
     transpose(r);

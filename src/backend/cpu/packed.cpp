@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "backend/cpu/arena.h"
@@ -12,52 +13,74 @@
 namespace tessera {
 namespace {
 
-// A rectangle of C and a range of k.
-struct Piece {
-  int64_t m0, m1, n0, n1, k0, k1;
+// A rectangle of one group's C and a range of k.
+struct Task {
+  int64_t group, m0, m1, n0, n1, k0, k1;
+  int part;  // of split-k
 };
+
+constexpr int64_t kCacheLine = 64;
+constexpr int64_t kPageBytes = 4096;
+// Bounds of what a thread keeps: packed B of a block, sums between blocks of k.
+constexpr int64_t kMostPackedB = int64_t{8} << 20, kMostSums = int64_t{8} << 20;
 
 class PackedKernel : public CpuKernel {
  public:
   PackedKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem,
                const Choice& choice)
-      : CpuKernel(std::move(module), arch, problem, choice), packer_(panel_packer(vector_bits_)) {
-    const KernelConfig& c = config_;
-    group_ = inst_.k;
-    tile_m_ = c.tile_m;
-    tile_n_ = c.tile_n;
-    const int64_t k = std::max<int64_t>(view_.k, 1);
-    depth_ = c.block_k > 0 ? std::min<int64_t>(round_up(c.block_k, group_), k) : k;
-    // A block of A, or its rows in place, stays in half of L2 while the panels of B pass over it.
-    const int64_t l2_rows = arch.l2.bytes / 2 / (ceil_div(depth_, group_) * 4);
-    rows_ = c.block_m > 0 ? c.block_m : std::max<int64_t>(l2_rows, tile_m_);
-    rows_ = std::min(round_up(rows_, tile_m_), round_up(view_.m, tile_m_));
-    // Packed B of one block is bounded: workspace stays small, and the block in the shared cache.
-    const int64_t most_panels =
-        kBlockBytes / std::max<int64_t>(static_cast<int64_t>(panel(depth_, tile_n_)), 1);
-    cols_ = c.block_n > 0 ? round_up(c.block_n, tile_n_) : std::max<int64_t>(most_panels, 1) * tile_n_;
-    cols_ = std::min(cols_, round_up(view_.n, tile_n_));
-    correction_ = inst_.name == "vnni" && view_.a.type == DType::i8;
-    pieces_ = pieces();
+      : CpuKernel(std::move(module), arch, problem, choice),
+        packer_(panel_packer(vector_bits_)),
+        row_packer_(row_packer(vector_bits_)),
+        group_(inst_.k),
+        tile_m_(config_.tile_m),
+        tile_n_(config_.tile_n) {
+    // vpdpbusd takes A unsigned: signed A is moved up by 128 while it is packed, and -128 * (sum of the
+    // column of B) moves the result back.
+    flip_a_ = inst_.name == "vnni" && view_.a.type == DType::i8;
+    pack_a_ = config_.pack_a || flip_a_ || !a_fits_in_place();
+    tasks_ = tasks();
+    most_ = {};
+    for (const Task& t : tasks_) {
+      most_.m = std::max(most_.m, t.m1 - t.m0);
+      most_.n = std::max(most_.n, t.n1 - t.n0);
+      most_.k = std::max(most_.k, t.k1 - t.k0);
+    }
+    choose_blocks(arch);
+    b_in_place_ = inst_.m == 1 && inst_.k == 1 && view_.b.type == DType::f32 && !view_.b_prepacked &&
+                  view_.b.row_major() && most_.m <= kInPlaceTiles * tile_m_;
+    a_bytes_ = pack_a_ ? round_up(a_block_bytes(), kCacheLine) : 0;
+    const bool keeps_b = blocks(most_.m, rows_) > 1;
+    b_bytes_ =
+        view_.b_prepacked ? 0 : round_up(panel_b(depth_) * (keeps_b ? cols_ / tile_n_ : 1), kCacheLine);
+    sums_bytes_ = most_.k > depth_ && config_.split_k == 1 ? round_up(most_.m * cols_ * 4, kCacheLine) : 0;
+    part_bytes_ = config_.split_k > 1 ? round_up(view_.m * round_up(view_.n, tile_n_) * 4, kCacheLine) : 0;
   }
 
   void run_unchecked(const Buffers& buffers) const override {
     tsr::EpilogueArgs epilogue = epilogue_args(buffers);
-    if (pieces_.size() == 1 && view_.groups == 1) return run_piece(buffers, 0, pieces_[0], epilogue, nullptr);
-    if (config_.split_k > 1 && threads_ > 1) return run_split_k(buffers, epilogue);
-    const int64_t tasks = view_.groups * static_cast<int64_t>(pieces_.size());
-    if (threads_ == 1) {
-      for (int64_t t = 0; t < tasks; ++t) run_task(buffers, t, epilogue);
-      return;
+    char* space = static_cast<char*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
+    if (view_.k == 0 || epilogue.alpha == 0.0f)
+      return without_product(buffers, epilogue);  // A and B are not looked at
+    const int threads = busy_threads();
+    if (threads == 1) {
+      for (const Task& t : tasks_) run_task(buffers, t, epilogue, space, space + thread_bytes());
+    } else {
+#pragma omp parallel for num_threads(threads) schedule(static)
+      for (size_t i = 0; i < tasks_.size(); ++i) {
+        run_task(buffers, tasks_[i], epilogue, space + omp_get_thread_num() * thread_bytes(),
+                 space + threads * thread_bytes());
+      }
     }
-#pragma omp parallel for num_threads(threads_) schedule(static)
-    for (int64_t t = 0; t < tasks; ++t) run_task(buffers, t, epilogue);
+    if (config_.split_k > 1) finish_parts(buffers, epilogue, space + threads * thread_bytes());
   }
 
-  size_t workspace_bytes() const override { return a_bytes() + b_bytes() + partial_bytes(); }
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(busy_threads() * thread_bytes() +
+                               view_.groups * config_.split_k * part_bytes_);
+  }
 
   size_t packed_b_bytes() const override {
-    return view_.b_prepacked ? static_cast<size_t>(view_.groups) * packed_group_bytes() : 0;
+    return view_.b_prepacked ? static_cast<size_t>(view_.groups * packed_group_bytes()) : 0;
   }
 
   void pack_b(const void* b, void* packed, int64_t ldb) const override {
@@ -67,239 +90,313 @@ class PackedKernel : public CpuKernel {
     (o.row_major() ? o.row_stride : o.col_stride) = leading;
     const int64_t stride = leading * (o.row_major() ? o.rows : o.cols) * bytes_of(o.type);
     for (int64_t g = 0; g < view_.groups; ++g) {
-      char* out = static_cast<char*>(packed) + static_cast<size_t>(g) * packed_group_bytes();
-      for (int64_t k0 = 0; k0 < view_.k; k0 += depth_) {
-        const int64_t depth = std::min(depth_, view_.k - k0);
-        for (int64_t n0 = 0; n0 < view_.n; n0 += tile_n_) {
-          pack_b_panel(static_cast<const char*>(b) + g * stride, o, k0, depth, n0, out);
-          out += panel(depth, tile_n_);
-        }
+      for (int64_t n = 0; n < view_.n; n += tile_n_) {
+        pack_b_panel(static_cast<const char*>(b) + g * stride, o, 0, view_.k, n, view_.n,
+                     static_cast<char*>(packed) + g * packed_group_bytes() + n / tile_n_ * panel_b(view_.k));
       }
     }
   }
 
  private:
-  static constexpr int64_t kBlockBytes = int64_t{8} << 20;
+  static constexpr int kZeros[512] = {};  // as many as the widest tile has columns
+  // Up to this many row tiles a panel of B is read too few times to be worth a copy.
+  static constexpr int64_t kInPlaceTiles = 2;
 
-  size_t panel(int64_t depth, int width) const {
-    return panel_bytes({depth, width, width, correction_}, group_);
+  struct Extent {
+    int64_t m = 0, n = 0, k = 0;
+  };
+
+  static int64_t blocks(int64_t extent, int64_t block) {
+    return ceil_div(std::max<int64_t>(extent, 1), block);
   }
-  size_t packed_group_bytes() const {
-    size_t bytes = 0;
-    for (int64_t k0 = 0; k0 < view_.k; k0 += depth_) {
-      bytes +=
-          panel(std::min(depth_, view_.k - k0), tile_n_) * static_cast<size_t>(ceil_div(view_.n, tile_n_));
+
+  // Whether the kernel can take its words of A from where they lie: 32-bit words of whole k groups, a whole
+  // tile of rows.
+  bool a_fits_in_place() const {
+    if (view_.m < tile_m_) return false;
+    if (group_ == 1) return view_.a.type == DType::f32;
+    return compute_type(view_.a.type, inst_) == view_.a.type && bytes_of(view_.a.type) * group_ == 4 &&
+           view_.a.row_major() && view_.k % group_ == 0;
+  }
+
+  // Block extents in whole tiles and k groups; where the config leaves one open, so that a block of A stays
+  // in half of L2 while the panels of B pass over it, or that the bounds above hold.
+  void choose_blocks(const ArchSpec& arch) {
+    const KernelConfig& c = config_;
+    const int64_t k = std::max<int64_t>(most_.k, 1);
+    depth_ = c.block_k > 0 ? std::min<int64_t>(round_up(c.block_k, group_), round_up(k, group_))
+                           : round_up(k, group_);
+    rows_ = c.block_m > 0 ? round_up(c.block_m, tile_m_) : round_up(most_.m, tile_m_);
+    if (c.block_m == 0 && pack_a_) {
+      rows_ = std::min(
+          rows_,
+          std::max<int64_t>(arch.l2.bytes / 2 / (ceil_div(depth_, group_) * 4) / tile_m_ * tile_m_, tile_m_));
     }
-    return bytes;
-  }
-  size_t a_bytes() const {
-    return config_.pack_a
-               ? panel_bytes({depth_, tile_m_, tile_m_, false}, group_) * static_cast<size_t>(rows_ / tile_m_)
-               : 0;
-  }
-  // One panel at a time where a single block of A meets all of them, else a whole block.
-  size_t b_bytes() const {
-    if (view_.b_prepacked) return 0;
-    return panel(depth_, tile_n_) * static_cast<size_t>(view_.m <= rows_ ? 1 : cols_ / tile_n_);
-  }
-  size_t partial_bytes() const {
-    if (depth_ >= view_.k) return 0;
-    return static_cast<size_t>(round_up(view_.m, tile_m_) * cols_ * 4);
-  }
-
-  void pack_b_panel(const char* b, const Operand& o, int64_t k0, int64_t depth, int64_t n0, void* out) const {
-    const int live = static_cast<int>(std::min<int64_t>(tile_n_, view_.n - n0));
-    packer_({b + (k0 * o.row_stride + n0 * o.col_stride) * bytes_of(o.type), o.row_stride, o.col_stride,
-             o.type, group_, false},
-            {depth, live, tile_n_, correction_}, out);
-  }
-
-  // Threads take rectangles of whole tiles, cut along the side with more of them.
-  std::vector<Piece> pieces() const {
-    const Piece whole{0, view_.m, 0, view_.n, 0, view_.k};
-    if (threads_ == 1 || view_.groups >= threads_ || config_.split_k > 1) return {whole};
-    const int64_t row_tiles = ceil_div(view_.m, tile_m_), col_tiles = ceil_div(view_.n, tile_n_);
-    const bool by_rows = view_.m > view_.n && row_tiles >= threads_;
-    const int64_t tiles = by_rows ? row_tiles : col_tiles;
-    const int64_t parts = std::min<int64_t>(threads_, tiles);
-    std::vector<Piece> out;
-    for (int64_t p = 0; p < parts; ++p) {
-      const int64_t from = tiles * p / parts, to = tiles * (p + 1) / parts;
-      Piece piece = whole;
-      if (by_rows) {
-        piece.m0 = from * tile_m_;
-        piece.m1 = std::min<int64_t>(to * tile_m_, view_.m);
-        // Rows read in place are moved up, never past the piece: the last tile must have company.
-        if (!config_.pack_a && piece.m1 - piece.m0 < tile_m_ && !out.empty()) {
-          out.back().m1 = piece.m1;
-          continue;
-        }
-      } else {
-        piece.n0 = from * tile_n_;
-        piece.n1 = std::min<int64_t>(to * tile_n_, view_.n);
+    rows_ = round_up(ceil_div(most_.m, blocks(most_.m, rows_)), tile_m_);  // blocks of equal size
+    const int64_t k_blocks = blocks(most_.k, depth_), m_blocks = blocks(most_.m, rows_);
+    cols_ = c.block_n > 0 ? round_up(c.block_n, tile_n_) : round_up(most_.n, tile_n_);
+    if (c.block_n == 0) {
+      if (m_blocks == 1 && !pack_a_) cols_ = tile_n_;  // one panel at a time, used as soon as it is packed
+      if (m_blocks > 1 && !view_.b_prepacked) {
+        cols_ = std::min(cols_, std::max<int64_t>(kMostPackedB / panel_b(depth_), 1) * tile_n_);
       }
-      out.push_back(piece);
+      if (k_blocks > 1) {
+        cols_ = std::min(cols_, std::max<int64_t>(kMostSums / (most_.m * 4) / tile_n_ * tile_n_, tile_n_));
+      }
+    }
+    cols_ = std::min(cols_, round_up(most_.n, tile_n_));
+  }
+
+  int64_t panel_b(int64_t depth) const {
+    return static_cast<int64_t>(panel_bytes({depth, tile_n_, tile_n_, flip_a_}, group_));
+  }
+  int64_t packed_group_bytes() const { return panel_b(view_.k) * ceil_div(view_.n, tile_n_); }
+
+  // Packed A: K-contiguous rows stay rows; other A becomes panels of tile_m.
+  bool a_as_rows() const { return view_.a.row_major(); }
+  int64_t a_row_bytes(int64_t depth) const {
+    const int64_t bytes = ceil_div(depth, group_) * 4;
+    return bytes % kPageBytes == 0 ? bytes + kCacheLine
+                                   : bytes;  // rows a page apart would share few cache sets
+  }
+  int64_t a_panel_bytes(int64_t depth) const {
+    return static_cast<int64_t>(panel_bytes({depth, tile_m_, tile_m_, false}, group_));
+  }
+  int64_t a_block_bytes() const {
+    const int64_t rows = rows_ + tile_m_;  // a short last block joins the one before
+    return a_as_rows() ? rows * a_row_bytes(depth_) : ceil_div(rows, tile_m_) * a_panel_bytes(depth_);
+  }
+
+  int64_t thread_bytes() const { return a_bytes_ + b_bytes_ + sums_bytes_; }
+  int busy_threads() const {
+    return static_cast<int>(std::min<int64_t>(threads_, static_cast<int64_t>(tasks_.size())));
+  }
+
+  // The grid of pieces that costs the slowest thread least. Packing an element costs about as much as
+  // kPackCost multiply-adds; every piece packs what it needs for itself.
+  void choose_grid(int64_t workers, int64_t* grid_m, int64_t* grid_n) const {
+    constexpr double kPackCost = 8;
+    const int64_t most_m = std::max<int64_t>(view_.m / tile_m_, 1), panels = ceil_div(view_.n, tile_n_);
+    double best = 0;
+    for (int64_t gm = 1; gm <= std::min(workers, most_m); ++gm) {
+      const int64_t gn = std::min(workers / gm, panels);
+      const double rows = static_cast<double>(round_up(ceil_div(view_.m, gm), tile_m_));
+      const double cols = static_cast<double>(ceil_div(panels, gn) * tile_n_);
+      const double cost =
+          rows * cols + (view_.b_prepacked ? 0 : kPackCost * cols) + (pack_a_ ? kPackCost * rows : 0);
+      if (best == 0 || cost < best) {
+        best = cost;
+        *grid_m = gm;
+        *grid_n = gn;
+      }
+    }
+  }
+
+  std::vector<Task> tasks() const {
+    int64_t grid_m = 1, grid_n = 1;
+    const int64_t parts = std::max<int64_t>(std::min<int64_t>(config_.split_k, ceil_div(view_.k, group_)), 1);
+    const int64_t workers = ceil_div(threads_, view_.groups * parts);
+    if (workers > 1) choose_grid(workers, &grid_m, &grid_n);
+    const int64_t panels = ceil_div(view_.n, tile_n_), steps = ceil_div(view_.k, group_);
+    std::vector<Task> out;
+    for (int64_t g = 0; g < view_.groups; ++g) {
+      for (int64_t p = 0; p < parts; ++p) {
+        for (int64_t i = 0; i < grid_m; ++i) {
+          for (int64_t j = 0; j < grid_n; ++j) {
+            out.push_back({g, view_.m * i / grid_m, view_.m * (i + 1) / grid_m, panels * j / grid_n * tile_n_,
+                           std::min(panels * (j + 1) / grid_n * tile_n_, view_.n), steps * p / parts * group_,
+                           std::min(steps * (p + 1) / parts * group_, view_.k), static_cast<int>(p)});
+          }
+        }
+      }
     }
     return out;
   }
 
-  void run_task(const Buffers& buffers, int64_t task, tsr::EpilogueArgs epilogue) const {
-    const int64_t count = static_cast<int64_t>(pieces_.size()), group = task / count;
-    set_group(epilogue, buffers, group);
-    run_piece(buffers, group, pieces_[static_cast<size_t>(task % count)], epilogue, nullptr);
+  void pack_b_panel(const char* b, const Operand& o, int64_t k0, int64_t depth, int64_t n0, int64_t n1,
+                    void* out) const {
+    const int live = static_cast<int>(std::min<int64_t>(tile_n_, n1 - n0));
+    packer_({b + (k0 * o.row_stride + n0 * o.col_stride) * bytes_of(o.type), o.row_stride, o.col_stride,
+             o.type, group_, false},
+            {depth, live, tile_n_, flip_a_}, out);
   }
 
-  // Every thread sums its range of k into its own buffer; the buffers are added in order of k.
-  void run_split_k(const Buffers& buffers, tsr::EpilogueArgs epilogue) const {
-    const int64_t parts = std::min<int64_t>(config_.split_k, ceil_div(std::max<int64_t>(view_.k, 1), group_));
-    const int64_t stride = round_up(view_.n, tile_n_), elements = round_up(view_.m, tile_m_) * stride;
-    std::unique_ptr<float[]> sums(new float[static_cast<size_t>(parts * elements)]);
-    for (int64_t g = 0; g < view_.groups; ++g) {
-      set_group(epilogue, buffers, g);
-#pragma omp parallel for num_threads(threads_) schedule(static)
-      for (int64_t p = 0; p < parts; ++p) {
-        const int64_t steps = ceil_div(view_.k, group_);
-        const Piece piece{0,
-                          view_.m,
-                          0,
-                          view_.n,
-                          steps * p / parts * group_,
-                          std::min<int64_t>(steps * (p + 1) / parts * group_, view_.k)};
-        run_piece(buffers, g, piece, epilogue, sums.get() + p * elements);
+  // Rows [m0, m1) of A into `out`, and the arguments that say so.
+  void pack_a_block(const char* a, int64_t m0, int64_t m1, int64_t k0, int64_t depth, char* out,
+                    tsr::PackedArgs& args) const {
+    const Operand& o = view_.a;
+    auto source = [&](int64_t row) {
+      return PanelSource{a + (row * o.row_stride + k0 * o.col_stride) * bytes_of(o.type),
+                         o.col_stride,
+                         o.row_stride,
+                         o.type,
+                         group_,
+                         flip_a_};
+    };
+    const int64_t rows = m1 - m0;
+    args.a = out;
+    if (a_as_rows()) {
+      args.a_row_bytes = a_row_bytes(depth);
+      args.a_step_bytes = 4;
+      args.a_tile_bytes = 0;
+      row_packer_(source(m0), depth, rows, args.a_row_bytes, out);
+      if (rows < tile_m_) {
+        std::memset(out + rows * args.a_row_bytes, 0,
+                    static_cast<size_t>((tile_m_ - rows) * args.a_row_bytes));
       }
-      add_parts(sums.get(), parts, elements);
-      finish(sums.get(), stride, epilogue);
+      return;
+    }
+    args.a_row_bytes = 4;
+    args.a_step_bytes = tile_m_ * 4;
+    args.a_tile_bytes = a_panel_bytes(depth);
+    const tsr::RowTiles tiles = rows < tile_m_ ? tsr::RowTiles{1, 0} : tsr::row_tiles(rows, tile_m_);
+    for (int64_t t = 0, row = 0; t < tiles.tall + tiles.low; ++t) {
+      const int64_t height = t < tiles.tall ? std::min<int64_t>(tile_m_, rows) : tile_m_ - (tile_m_ > 1);
+      const int64_t from = std::min(row, rows - height);
+      packer_(source(m0 + from), {depth, static_cast<int>(height), tile_m_, false},
+              out + t * args.a_tile_bytes);
+      row += height;
     }
   }
 
-  void add_parts(float* sums, int64_t parts, int64_t elements) const {
-    const bool integers = view_.acc == DType::i32;
-    for (int64_t p = 1; p < parts; ++p) {
-      const float* part = sums + p * elements;
-      if (integers) {
-        auto* total = reinterpret_cast<int32_t*>(sums);
-        const auto* other = reinterpret_cast<const int32_t*>(part);
-        for (int64_t i = 0; i < elements; ++i) total[i] += other[i];
-      } else {
-        for (int64_t i = 0; i < elements; ++i) sums[i] += part[i];
+  void run_task(const Buffers& buffers, const Task& t, tsr::EpilogueArgs epilogue, char* space,
+                char* parts) const {
+    set_group(epilogue, buffers, t.group);
+    char* a_block = space;
+    char* b_block = a_block + a_bytes_;
+    char* sums = b_block + b_bytes_;
+    int64_t sums_stride = cols_;
+    const bool split = config_.split_k > 1;
+    const char* a = group_a(buffers, t.group);
+    const char* b = group_b(buffers, t.group);
+    if (view_.b_prepacked) b = static_cast<const char*>(buffers.b) + t.group * packed_group_bytes();
+    const bool keeps_b = blocks(t.m1 - t.m0, rows_) > 1;
+
+    tsr::PackedArgs args{};
+    args.epilogue = &epilogue;
+    if (!pack_a_) {
+      args.a_row_bytes = view_.a.row_stride * bytes_of(view_.a.type);
+      args.a_step_bytes = view_.a.col_stride * bytes_of(view_.a.type) * group_;
+    }
+    for (int64_t n0 = t.n0; n0 < t.n1; n0 += cols_) {
+      const int64_t n1 = std::min(n0 + cols_, t.n1);
+      if (split) {
+        sums_stride = round_up(view_.n, tile_n_);
+        sums = parts + (t.group * config_.split_k + t.part) * part_bytes_ + (t.m0 * sums_stride + n0) * 4;
+      }
+      for (int64_t k0 = t.k0; k0 < t.k1; k0 += depth_) {
+        const int64_t depth = std::min(depth_, t.k1 - k0), panel = panel_b(depth);
+        args.steps = ceil_div(depth, group_);
+        args.first = k0 == t.k0;
+        args.last = k0 + depth_ >= t.k1 && !split;
+        args.partial_stride = sums_stride;
+        for (int64_t m0 = t.m0; m0 < t.m1;) {
+          const int64_t m1 = t.m1 - m0 - rows_ < tile_m_ ? t.m1 : m0 + rows_;
+          args.rows = m1 - m0;
+          args.row0 = m0;
+          if (pack_a_) {
+            pack_a_block(a, m0, m1, k0, depth, a_block, args);
+          } else {
+            args.a = a + (m0 * view_.a.row_stride + k0 * view_.a.col_stride) * bytes_of(view_.a.type);
+          }
+          for (int64_t n = n0; n < n1; n += tile_n_) {
+            args.cols = std::min<int64_t>(tile_n_, n1 - n);
+            args.col0 = n;
+            char* own = b_block + (keeps_b ? (n - n0) / tile_n_ * panel : 0);
+            set_b(args, b, k0, depth, n, n1, own, !keeps_b || m0 == t.m0);
+            args.partial =
+                args.first && args.last ? nullptr : sums + ((m0 - t.m0) * sums_stride + (n - n0)) * 4;
+            entry_(&args);
+          }
+          m0 = m1;
+        }
       }
     }
   }
 
-  // The epilogue over finished sums: a pass over no k at all.
-  void finish(float* sums, int64_t stride, const tsr::EpilogueArgs& epilogue) const {
-    alignas(64) const float zeros[256] = {};
-    alignas(64) char no_a[64] = {};
+  // The panel at (k0, n): of prepacked B, in place, or in `own`, packed first where that is not done yet.
+  void set_b(tsr::PackedArgs& args, const char* b, int64_t k0, int64_t depth, int64_t n, int64_t n1,
+             char* own, bool pack) const {
+    const int64_t step = tile_n_ * 4;
+    args.b_step_bytes = step;
+    args.start = kZeros;
+    if (view_.b_prepacked) {
+      const char* whole = b + n / tile_n_ * panel_b(view_.k);
+      args.b = whole + k0 / group_ * step;
+      if (flip_a_ && k0 == 0)
+        args.start = reinterpret_cast<const int*>(whole + ceil_div(view_.k, group_) * step);
+      return;
+    }
+    if (b_in_place_ && n + tile_n_ <= view_.n) {
+      args.b = b + (k0 * view_.b.row_stride + n) * 4;
+      args.b_step_bytes = view_.b.row_stride * 4;
+      return;
+    }
+    if (pack) pack_b_panel(b, view_.b, k0, depth, n, n1, own);
+    args.b = own;
+    if (flip_a_) args.start = reinterpret_cast<const int*>(own + ceil_div(depth, group_) * step);
+  }
+
+  // The epilogue over finished sums of one group, or over zeros: a pass over no k at all.
+  void epilogue_only(void* sums, int64_t stride, const tsr::EpilogueArgs& epilogue) const {
+    tsr::PackedArgs args{};
+    args.rows = view_.m;
+    args.first = !sums;
+    args.last = 1;
+    args.partial_stride = stride;
+    args.epilogue = &epilogue;
+    args.start = kZeros;
     for (int64_t n0 = 0; n0 < view_.n; n0 += tile_n_) {
-      tsr::PackedArgs args{};
-      args.a = no_a;
-      args.b = zeros;
-      args.rows = view_.m;
       args.cols = std::min<int64_t>(tile_n_, view_.n - n0);
-      args.a_padded = 1;
-      args.last = 1;
-      args.partial = sums + n0;
-      args.partial_stride = stride;
       args.col0 = n0;
-      args.epilogue = &epilogue;
+      if (sums) args.partial = static_cast<char*>(sums) + n0 * 4;
       entry_(&args);
     }
   }
 
-  // `sums` null: C through the epilogue. Otherwise the sums over the piece's k, as partial[row][n].
-  void run_piece(const Buffers& buffers, int64_t group, const Piece& piece, const tsr::EpilogueArgs& epilogue,
-                 float* sums) const {
-    const bool own = buffers.workspace && threads_ == 1;
-    char* space = static_cast<char*>(own ? buffers.workspace : thread_arena(workspace_bytes()));
-    char* a_panels = space + partial_bytes();
-    char* b_panels = a_panels + a_bytes();
-    const Operand& a = view_.a;
-    const int64_t a_element = bytes_of(a.type),
-                  panel_a = static_cast<int64_t>(panel_bytes({depth_, tile_m_, tile_m_, false}, group_));
-    const int64_t depth_end = std::max<int64_t>(piece.k1, piece.k0 + 1);  // one pass even over no k
-    const char* a0 = group_a(buffers, group);
-    const char* packed = static_cast<const char*>(buffers.b);
-    if (view_.b_prepacked) packed += static_cast<size_t>(group) * packed_group_bytes();
-
-    tsr::PackedArgs args{};
-    args.epilogue = &epilogue;
-    args.a_padded = config_.pack_a;
-    for (int64_t n0 = piece.n0; n0 < piece.n1; n0 += cols_) {
-      const int64_t n1 = std::min(n0 + cols_, piece.n1);
-      for (int64_t k0 = piece.k0; k0 < depth_end; k0 += depth_) {
-        const int64_t depth = std::min(depth_, piece.k1 - k0);
-        const int64_t panel_b = static_cast<int64_t>(panel(depth, tile_n_));
-        args.steps = ceil_div(depth, group_);
-        args.first = k0 == piece.k0;
-        args.last = k0 + depth_ >= depth_end && !sums;
-        args.partial_stride = sums ? round_up(view_.n, tile_n_) : cols_;
-        const bool one_block = piece.m1 - piece.m0 <= rows_;
-        if (!view_.b_prepacked && !one_block) {
-          for (int64_t n = n0; n < n1; n += tile_n_) {
-            pack_b_panel(group_b(buffers, group), view_.b, k0, depth, n,
-                         b_panels + (n - n0) / tile_n_ * panel_b);
-          }
-        }
-        for (int64_t m0 = piece.m0; m0 < piece.m1; m0 = next_block(m0, piece.m1)) {
-          const int64_t m1 = next_block(m0, piece.m1);
-          const char* a_here = a0 + (m0 * a.row_stride + k0 * a.col_stride) * a_element;
-          args.rows = m1 - m0;
-          args.row0 = m0;
-          if (config_.pack_a) {
-            for (int64_t m = m0; m < m1; m += tile_m_) {
-              packer_({a_here + (m - m0) * a.row_stride * a_element, a.col_stride, a.row_stride, a.type,
-                       group_, correction_},
-                      {depth, static_cast<int>(std::min<int64_t>(tile_m_, m1 - m)), tile_m_, false},
-                      a_panels + (m - m0) / tile_m_ * panel_a);
-            }
-            args.a = a_panels;
-            args.a_row_bytes = 4;
-            args.a_step_bytes = tile_m_ * 4;
-            args.a_tile_bytes = panel_a;
-          } else {
-            args.a = a_here;
-            args.a_row_bytes = a.row_stride * a_element;
-            args.a_step_bytes = a.col_stride * a_element * group_;
-            args.a_tile_bytes = tile_m_ * args.a_row_bytes;
-          }
-          for (int64_t n = n0; n < n1; n += tile_n_) {
-            const int64_t index = (n - n0) / tile_n_;
-            if (view_.b_prepacked) {
-              args.b = packed + prepacked_offset(k0) + n / tile_n_ * panel_b;
-            } else if (one_block) {
-              pack_b_panel(group_b(buffers, group), view_.b, k0, depth, n, b_panels);
-              args.b = b_panels;
-            } else {
-              args.b = b_panels + index * panel_b;
-            }
-            args.cols = std::min<int64_t>(tile_n_, n1 - n);
-            args.col0 = n;
-            float* partial = sums ? sums + m0 * args.partial_stride + n
-                                  : reinterpret_cast<float*>(space) + (m0 - piece.m0) * cols_ + (n - n0);
-            args.partial = args.first && args.last ? nullptr : partial;
-            entry_(&args);
-          }
-        }
-      }
+  void without_product(const Buffers& buffers, tsr::EpilogueArgs& epilogue) const {
+    if (epilogue.alpha == 0.0f) {  // what alpha multiplies is zero already
+      epilogue.alpha = 1.0f;
+      epilogue.plain = epilogue.beta == 0.0f;
+    }
+    for (int64_t g = 0; g < view_.groups; ++g) {
+      set_group(epilogue, buffers, g);
+      epilogue_only(nullptr, 0, epilogue);
     }
   }
 
-  // Rows read in place need at least a whole tile in every block: a short rest joins the block before it.
-  int64_t next_block(int64_t m0, int64_t end) const {
-    const int64_t next = m0 + rows_;
-    const bool short_rest = !config_.pack_a && end - next < tile_m_;
-    return next >= end || short_rest ? end : next;
+  // The sums of the parts of k, always added in the order of k.
+  void finish_parts(const Buffers& buffers, tsr::EpilogueArgs& epilogue, char* parts) const {
+    const int64_t stride = round_up(view_.n, tile_n_), elements = view_.m * stride;
+    const int64_t count = tasks_.back().part + 1;
+    for (int64_t g = 0; g < view_.groups; ++g) {
+      char* total = parts + g * config_.split_k * part_bytes_;
+      for (int64_t p = 1; p < count; ++p) {
+        const char* part = total + p * part_bytes_;
+        if (view_.acc == DType::i32) {
+          add(reinterpret_cast<uint32_t*>(total), reinterpret_cast<const uint32_t*>(part), elements);
+        } else {
+          add(reinterpret_cast<float*>(total), reinterpret_cast<const float*>(part), elements);
+        }
+      }
+      set_group(epilogue, buffers, g);
+      epilogue_only(total, stride, epilogue);
+    }
   }
 
-  int64_t prepacked_offset(int64_t k0) const {
-    return static_cast<int64_t>(panel(depth_, tile_n_)) * ceil_div(view_.n, tile_n_) * (k0 / depth_);
+  template <class T>
+  static void add(T* total, const T* part, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) total[i] += part[i];
   }
 
   PackPanel packer_;
+  PackRows row_packer_;
   int group_, tile_m_, tile_n_;
+  bool flip_a_, pack_a_, b_in_place_;
+  std::vector<Task> tasks_;
+  Extent most_;                  // of a task
   int64_t depth_, rows_, cols_;  // block along k, m, n
-  bool correction_ = false;
-  std::vector<Piece> pieces_;
+  int64_t a_bytes_, b_bytes_, sums_bytes_, part_bytes_;
 };
 
 }  // namespace
