@@ -1,7 +1,8 @@
-// cpu_dot: C by dot products along k, which is contiguous in both operands. Nothing is packed: a register block of
-// tile_m x tile_n vectors runs along k over tile_m + tile_n lines of memory, and a tree of shuffles adds up the lanes at
-// the end. "Rows" are the lines of the operand that stays in the cache, "columns" those of the one that is streamed: A
-// and B, or with swap_ab B and A. Needs at least tile_m rows and tile_n columns.
+// cpu_dot: C by dot products along k, which is contiguous in both operands. Nothing is packed: a register
+// block of tile_m x tile_n vectors runs along k over tile_m + tile_n lines of memory, and a tree of shuffles
+// adds up the lanes at the end. "Rows" are the lines of the operand that stays in the cache, "columns" those
+// of the one that is streamed: A and B, or with swap_ab B and A. Needs at least tile_m rows and tile_n
+// columns.
 #pragma once
 
 #include "cpu/unpacked.h"
@@ -18,10 +19,11 @@ struct DotMath {
   static constexpr bool kMadd = C::inst == Inst::madd16;
   static constexpr bool kPairs = C::inst == Inst::dpbf16;
   static_assert(!kPairs || (kRow == Type::bf16 && kCol == Type::bf16));
-  // Two bf16 of a 32-bit lane become two floats by a shift and a mask: a dot product does not mind the order of k.
+  // Two bf16 of a 32-bit lane become two floats by a shift and a mask: a dot product does not mind the order
+  // of k.
   static constexpr bool kHalves = C::inst == Inst::fma && kRow == Type::bf16 && kCol == Type::bf16;
-  // vpdpbusd wants unsigned x signed. Of two signed operands the columns are moved up by 128, and 128 * (sum of the row)
-  // is taken off the result.
+  // vpdpbusd wants unsigned x signed. Of two signed operands the columns are moved up by 128, and 128 * (sum
+  // of the row) is taken off the result.
   static constexpr bool kOffset = kVnni && kRow != Type::u8 && kCol != Type::u8;
   static constexpr int kStep = kVnni ? 4 * L : kMadd || kPairs || kHalves ? 2 * L : L;
 
@@ -109,8 +111,8 @@ struct Dot {
 
   // `rest` is a Part for the last elements of k, or nothing.
   template <class... Rest>
-  static TSR_INLINE void step(Acc (&acc)[kRows][kCols], const char* rows, long long row_stride, const char* cols,
-                              long long col_stride, Rest... rest) {
+  static TSR_INLINE void step(Acc (&acc)[kRows][kCols], const char* rows, long long row_stride,
+                              const char* cols, long long col_stride, Rest... rest) {
     if constexpr (kRows <= kCols) {
       typename Math::Fragment row[kRows];
       TSR_UNROLL for (int i = 0; i < kRows; ++i) row[i] = Math::load_row(rows + i * row_stride, rest...);
@@ -140,8 +142,9 @@ struct Dot {
   }
 
   // acc += rows . cols over `count` elements of k; asks for the lines at `ahead`.
-  static TSR_INLINE void accumulate(Acc (&acc)[kRows][kCols], const char* rows, long long row_stride, const char* cols,
-                                    long long col_stride, long long count, const char* ahead) {
+  static TSR_INLINE void accumulate(Acc (&acc)[kRows][kCols], const char* rows, long long row_stride,
+                                    const char* cols, long long col_stride, long long count,
+                                    const char* ahead) {
     constexpr int kRowBytes = kStep * kRowSize, kColBytes = kStep * kColSize;
     long long steps = count / kStep;
     if constexpr (kChains > 1) {
@@ -173,8 +176,8 @@ struct Dot {
   }
 
   // 128 * the sum of each row: what moving the columns up by 128 added to its products.
-  static __attribute__((noinline)) void offsets(int* out, const char* rows, long long row_stride, long long count,
-                                                long long k) {
+  static __attribute__((noinline)) void offsets(int* out, const char* rows, long long row_stride,
+                                                long long count, long long k) {
     using I = typename Math::I;
     const I ones = I{} + static_cast<int>(0x80808080u);
     for (long long i = 0; i < count; ++i, rows += row_stride) {
@@ -192,8 +195,10 @@ struct Dot {
     const long long row_stride = kSwap ? args.b_col_bytes : args.a_row_bytes;
     const long long col_stride = kSwap ? args.a_row_bytes : args.b_col_bytes;
     const long long m = kSwap ? args.n : args.m, n = kSwap ? args.m : args.n;
-    const long long row_begin = kSwap ? args.col_begin : args.row_begin, row_end = kSwap ? args.col_end : args.row_end;
-    const long long col_begin = kSwap ? args.row_begin : args.col_begin, col_end = kSwap ? args.row_end : args.col_end;
+    const long long row_begin = kSwap ? args.col_begin : args.row_begin,
+                    row_end = kSwap ? args.col_end : args.row_end;
+    const long long col_begin = kSwap ? args.row_begin : args.col_begin,
+                    col_end = kSwap ? args.row_end : args.col_end;
     const long long k_begin = args.k_begin, k_end = args.k_end;
 
     alignas(64) Acc held[kRowTiles][kRows][kCols];  // accumulators between two blocks of k
@@ -214,12 +219,14 @@ struct Dot {
           const long long count = least(block, k_end - k0);
           const bool first = k0 == k_begin, last = k0 + count == k_end;
           const char* col = cols + j * col_stride + k0 * kColSize;
-          // Each row tile asks for its share of the block that comes next: further along k, or the next columns. With
-          // one row tile there is no such time to spare, only a little distance.
-          const char* next = last ? cols + (j + kCols) * col_stride + k_begin * kColSize : col + count * kColSize;
+          // Each row tile asks for its share of the block that comes next: further along k, or the next
+          // columns. With one row tile there is no such time to spare, only a little distance.
+          const char* next =
+              last ? cols + (j + kCols) * col_stride + k_begin * kColSize : col + count * kColSize;
           for (long long t = 0; t < tiles; ++t) {
             const long long i = least(i0 + t * kRows, m - kRows);
-            const char* ahead = tiles == 1 ? col + 1024 : next + least(t * lines_per_tile, kCols - 1) * col_stride;
+            const char* ahead =
+                tiles == 1 ? col + 1024 : next + least(t * lines_per_tile, kCols - 1) * col_stride;
             Acc acc[kRows][kCols];
             if (first) {
               clear(acc);
@@ -239,20 +246,24 @@ struct Dot {
     }
   }
 
-  // Adds up the lanes and stores rows [i + i_skip, i + i_count), columns [j + j_skip, j + j_count) of the tile at (i, j).
-  static TSR_INLINE void finish(const UnpackedArgs& args, const Acc (&acc)[kRows][kCols], const int* offset, long long i,
-                                long long i_skip, long long i_count, long long j, long long j_skip, long long j_count) {
+  // Adds up the lanes and stores rows [i + i_skip, i + i_count), columns [j + j_skip, j + j_count) of the
+  // tile at (i, j).
+  static TSR_INLINE void finish(const UnpackedArgs& args, const Acc (&acc)[kRows][kCols], const int* offset,
+                                long long i, long long i_skip, long long i_count, long long j,
+                                long long j_skip, long long j_count) {
     constexpr int kCount = kRows * kCols;
     alignas(64) unsigned sums[(kCount + L - 1) / L * L + L];
     sum_groups<0>(acc, sums);
     if constexpr (Math::kOffset) {
-      for (int t = 0; t < kCount; ++t) sums[t] -= static_cast<unsigned>(offset[C::swap_ab ? t % kOutCols : t / kOutCols]);
+      for (int t = 0; t < kCount; ++t)
+        sums[t] -= static_cast<unsigned>(offset[C::swap_ab ? t % kOutCols : t / kOutCols]);
     }
     const bool s = C::swap_ab;
     const long long row = s ? j : i, row_skip = s ? j_skip : i_skip, row_count = s ? j_count : i_count;
     const long long col = s ? i : j, col_skip = s ? i_skip : j_skip, col_count = s ? i_count : j_count;
-    Unpacked<C>::store_tile(args, sums + row_skip * kOutCols + col_skip, kOutCols, row + row_skip, col + col_skip,
-                            static_cast<int>(row_count - row_skip), static_cast<int>(col_count - col_skip));
+    Unpacked<C>::store_tile(args, sums + row_skip * kOutCols + col_skip, kOutCols, row + row_skip,
+                            col + col_skip, static_cast<int>(row_count - row_skip),
+                            static_cast<int>(col_count - col_skip));
   }
 
   template <int kFirst>

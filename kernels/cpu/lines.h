@@ -39,28 +39,32 @@ struct Part {
   template <class V>                                                                                  \
   TSR_INLINE V load_##name(const void* p, Part part) {                                                \
     constexpr int kBytes = sizeof(V) / (divisor);                                                     \
-    struct __attribute__((packed, may_alias)) Memory { char bytes[kBytes]; };                         \
+    struct __attribute__((packed, may_alias)) Memory {                                                \
+      char bytes[kBytes];                                                                             \
+    };                                                                                                \
     V v;                                                                                              \
     asm(text " %1, %0 %{%2%}%{z%}" : "=v"(v) : "m"(*static_cast<const Memory*>(p)), "Yk"(part.mask)); \
     return v;                                                                                         \
   }
 #define TSR_COPY(size) "vmovdqu" size
 #else
-#define TSR_LOAD(name, text, divisor, element)                                \
-  template <class V>                                                          \
-  TSR_INLINE V load_##name(const void* p, Part part) {                        \
-    constexpr int kBytes = sizeof(V) / (divisor);                             \
-    struct __attribute__((packed, may_alias)) Memory { char bytes[kBytes]; }; \
-    Memory copy;                                                              \
-    const Memory* from = static_cast<const Memory*>(p);                       \
-    if (part.count * (element) < kBytes) {                                    \
-      __builtin_memset(&copy, 0, kBytes);                                     \
-      __builtin_memcpy(&copy, p, part.count * (element));                     \
-      from = &copy;                                                           \
-    }                                                                         \
-    V v;                                                                      \
-    asm(text " %1, %0" : "=x"(v) : "m"(*from));                               \
-    return v;                                                                 \
+#define TSR_LOAD(name, text, divisor, element)          \
+  template <class V>                                    \
+  TSR_INLINE V load_##name(const void* p, Part part) {  \
+    constexpr int kBytes = sizeof(V) / (divisor);       \
+    struct __attribute__((packed, may_alias)) Memory {  \
+      char bytes[kBytes];                               \
+    };                                                  \
+    Memory copy;                                        \
+    const Memory* from = static_cast<const Memory*>(p); \
+    if (part.count * (element) < kBytes) {              \
+      __builtin_memset(&copy, 0, kBytes);               \
+      __builtin_memcpy(&copy, p, part.count*(element)); \
+      from = &copy;                                     \
+    }                                                   \
+    V v;                                                \
+    asm(text " %1, %0" : "=x"(v) : "m"(*from));         \
+    return v;                                           \
   }
 #define TSR_COPY(size) "vmovdqu"
 #endif

@@ -30,8 +30,8 @@ struct HalfBlocks {
   static constexpr int at(int lane) { return lane / (S / 2) * S + lane % (S / 2) + (High ? S / 2 : 0); }
 };
 
-// Sums over the lanes of W vectors in W - 1 additions: lane i of the result is the sum of leaf(first + i). Leaves at
-// and beyond kCount do not exist; what their lanes get is of no use.
+// Sums over the lanes of W vectors in W - 1 additions: lane i of the result is the sum of leaf(first + i).
+// Leaves at and beyond kCount do not exist; what their lanes get is of no use.
 template <int W, int kCount, int kFirst, int kLeaves, class Leaf>
 TSR_INLINE auto sum_lanes(const Leaf& leaf) {
   if constexpr (kLeaves == 1) {
@@ -40,7 +40,8 @@ TSR_INLINE auto sum_lanes(const Leaf& leaf) {
     constexpr int kBlock = 2 * W / kLeaves;
     auto x = sum_lanes<W, kCount, kFirst, kLeaves / 2>(leaf);
     auto y = x;
-    if constexpr (kFirst + kLeaves / 2 < kCount) y = sum_lanes<W, kCount, kFirst + kLeaves / 2, kLeaves / 2>(leaf);
+    if constexpr (kFirst + kLeaves / 2 < kCount)
+      y = sum_lanes<W, kCount, kFirst + kLeaves / 2, kLeaves / 2>(leaf);
     return shuffle<HalfBlocks<kBlock, false>, W>(x, y) + shuffle<HalfBlocks<kBlock, true>, W>(x, y);
   }
 }

@@ -19,8 +19,9 @@ struct Unpacked {
   using U = typename Vec<L>::U;
 
   // A tile of `rows` x `cols` accumulators, `stride` apart in memory, to C or to the sums of this part of k.
-  static __attribute__((noinline)) void store_tile(const UnpackedArgs& args, const unsigned* acc, long long stride,
-                                                   long long row, long long col, int rows, int cols) {
+  static __attribute__((noinline)) void store_tile(const UnpackedArgs& args, const unsigned* acc,
+                                                   long long stride, long long row, long long col, int rows,
+                                                   int cols) {
     if (!args.sums) return E::store_tile(acc, stride, args.epilogue, row, col, rows, cols);
     unsigned* out = static_cast<unsigned*>(args.sums) + row * args.n + col;
     for (int i = 0; i < rows; ++i) {

@@ -14,8 +14,8 @@ struct UnpackedArgs {
   // Parts of k computed apart: the sums over [k_begin, k_end) go to `sums` (m x n, 32 bit) instead of C.
   long long k_begin, k_end;
   void* sums;
-  int parts;          // > 0: adds up that many `sums`, one after the other in memory, into C; a and b are not read
-  long long block_k;  // k between which a block of columns stays in the cache (cpu_dot)
+  int parts;  // > 0: adds up that many `sums`, one after the other in memory, into C; a and b are not read
+  long long block_k;  // most elements of k between two visits of a tile: whole vectors, or words
   EpilogueArgs epilogue;
 };
 

@@ -1,6 +1,7 @@
 #include "backend/cpu/unpacked.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "backend/cpu/arena.h"
@@ -20,7 +21,8 @@ constexpr double kWorthThreads = 2e5;  // multiply-adds and bytes, together
 
 class UnpackedKernel : public CpuKernel {
  public:
-  UnpackedKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem, const Choice& choice)
+  UnpackedKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem,
+                 const Choice& choice)
       : CpuKernel(std::move(module), arch, problem, choice),
         a_row_bytes_(view_.a.row_stride * bytes_of(view_.a.type)),
         a_k_bytes_(view_.a.col_stride * bytes_of(view_.a.type)),
@@ -58,11 +60,13 @@ class UnpackedKernel : public CpuKernel {
     const int64_t count = static_cast<int64_t>(pieces_.size()), tasks = view_.groups * count;
     const int threads = static_cast<int>(std::min<int64_t>(threads_, tasks));
     if (threads == 1 || !worth_threads_) {
-      for (int64_t t = 0; t < tasks; ++t) run_task(buffers, args, t / count, pieces_[static_cast<size_t>(t % count)]);
+      for (int64_t t = 0; t < tasks; ++t)
+        run_task(buffers, args, t / count, pieces_[static_cast<size_t>(t % count)]);
       return;
     }
 #pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t t = 0; t < tasks; ++t) run_task(buffers, args, t / count, pieces_[static_cast<size_t>(t % count)]);
+    for (int64_t t = 0; t < tasks; ++t)
+      run_task(buffers, args, t / count, pieces_[static_cast<size_t>(t % count)]);
   }
 
   size_t workspace_bytes() const override {
@@ -72,8 +76,18 @@ class UnpackedKernel : public CpuKernel {
  private:
   size_t part_bytes() const { return static_cast<size_t>(view_.m * view_.n * 4); }
 
-  // cpu_dot: as much of k as lets the columns of a tile, those of the next one and the rows share the first-level cache.
   int64_t block_k(const ArchSpec& arch) const {
+    if (config_.family_id() == Family::cpu_direct) {
+      // Few lines of columns at a time where they come from memory: the next ones are asked for meanwhile,
+      // and must not drive each other out of the cache.
+      constexpr int64_t kLines = 32;
+      const Operand& streamed = config_.swap_ab ? view_.a : view_.b;
+      const bool cached = view_.k * cols_of(view_, config_) * bytes_of(streamed.type) <= arch.l2.bytes / 2;
+      return cached || cols_of(view_, config_) <= config_.tile_n ? std::numeric_limits<int32_t>::max()
+                                                                 : kLines;
+    }
+    // As much of k as lets the columns of a tile, those of the next one and the rows share the first-level
+    // cache.
     const int64_t lines = 2 * config_.tile_n + config_.tile_m;
     const int64_t bytes = std::clamp<int64_t>(arch.l1.bytes * 3 / 4 / lines / 256 * 256, 512, 4096);
     return bytes / std::max(bytes_of(view_.a.type), bytes_of(view_.b.type));

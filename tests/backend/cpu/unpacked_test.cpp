@@ -1,0 +1,195 @@
+// cpu_direct and cpu_dot against the reference: exact on integer-valued data, inputs and outputs against
+// guard pages.
+#include "backend/cpu/unpacked.h"
+
+#include <gtest/gtest.h>
+
+#include "backend/cpu/kernels.h"
+#include "tune/verify.h"
+
+namespace tessera {
+namespace {
+
+bool runs_here(const ArchSpec& a) { return detect_cpu().rank >= a.rank; }
+
+// A kernel of any architecture this processor also satisfies.
+std::unique_ptr<Kernel> kernel_for(const ArchSpec& arch, const Problem& p, const KernelConfig& c,
+                                   int threads) {
+  static std::map<std::string, std::shared_ptr<CpuModule>> modules;
+  const Source source = render(lower(p), c, arch);
+  auto& module = modules[source.symbol];
+  if (!module) module = std::make_shared<CpuModule>(testing_cpu::backend(1).compile(source, ""));
+  ArchSpec used = arch;
+  used.compute_units = threads;
+  return make_unpacked_kernel(module, used, p, Choice{c, 0, ChoiceSource::explicit_config});
+}
+
+void expect_right(std::string_view arch, const std::string& config, const std::string& problem,
+                  int threads = 1) {
+  SCOPED_TRACE(problem + " | " + config + " | " + std::string(arch));
+  const Problem p = Problem::parse(problem);
+  auto kernel = kernel_for(find_arch(arch), p, testing_cpu::config(config), threads);
+  Operands operands(p, FillKind::integers);
+  Verifier verifier(operands);
+  operands.reset_c();
+  kernel->run(operands.bind(*kernel));
+  const Verification v = verifier.check();
+  EXPECT_TRUE(v.ok) << v.failure;
+  EXPECT_TRUE(v.complete);
+}
+
+struct Case {
+  const char* arch;
+  const char* config;  // %s: the instruction's shape
+  const char* dtype;
+};
+
+std::string with_types(const std::string& shape, const char* dtype) {
+  return "gemm " + shape + " dtype=" + dtype;
+}
+
+// Around whole vectors, tiles and blocks of k; single rows and columns.
+constexpr const char* kShapes[] = {"m=1 n=1 k=1",    "m=5 n=7 k=11",   "m=16 n=16 k=16", "m=17 n=33 k=65",
+                                   "m=3 n=70 k=130", "m=40 n=9 k=257", "m=64 n=1 k=64",  "m=2 n=48 k=1030"};
+
+class DirectTest : public testing::TestWithParam<Case> {};
+
+TEST_P(DirectTest, AnyLayoutAndSize) {
+  const Case& c = GetParam();
+  if (!runs_here(find_arch(c.arch))) GTEST_SKIP() << "this processor is no " << c.arch;
+  for (const char* layout : {"rcr", "rrr", "crr", "ccr"}) {
+    for (const char* shape : kShapes) {
+      expect_right(c.arch, c.config, with_types(shape, c.dtype) + " layout=" + layout);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Unpacked, DirectTest,
+    testing::Values(Case{"x86_avx512", "cpu_direct tile=16x16 inst=1x16x1", "f32"},
+                    Case{"x86_avx512", "cpu_direct tile=6x64 inst=1x16x1 swap_ab=1", "f32"},
+                    Case{"x86_avx512", "cpu_direct tile=12x32 inst=1x16x1", "bf16"},
+                    Case{"x86_avx512", "cpu_direct tile=3x16 inst=1x16x1 swap_ab=1", "f16 out=f32"},
+                    Case{"x86_avx512", "cpu_direct tile=1x128 inst=1x16x1", "f8e4m3"},
+                    Case{"x86_avx512", "cpu_direct tile=8x32 inst=1x16x1", "f8e5m2"},
+                    Case{"x86_avx512", "cpu_direct tile=7x32 inst=1x16x2", "i8"},
+                    Case{"x86_avx512", "cpu_direct tile=5x16 inst=1x16x2", "u8xi8"},
+                    Case{"x86_avx512_bf16", "cpu_direct tile=8x32 inst=1x16x2", "bf16 out=f32"},
+                    Case{"x86_avx512_bf16", "cpu_direct tile=12x32 inst=1x16x4", "i8"},
+                    Case{"x86_avx512_bf16", "cpu_direct tile=4x64 inst=1x16x4 swap_ab=1", "i8"},
+                    Case{"x86_avx512_bf16", "cpu_direct tile=16x16 inst=1x16x4", "u8xi8"},
+                    Case{"x86_avx512_bf16", "cpu_direct tile=6x32 inst=1x16x4 swap_ab=1", "u8xi8"},
+                    Case{"x86_avx2", "cpu_direct tile=6x16 inst=1x8x1", "f32"},
+                    Case{"x86_avx2", "cpu_direct tile=4x8 inst=1x8x1 swap_ab=1", "bf16"},
+                    Case{"x86_avx2", "cpu_direct tile=4x16 inst=1x8x1", "f16"},
+                    Case{"x86_avx2", "cpu_direct tile=4x24 inst=1x8x1", "f8e4m3"},
+                    Case{"x86_avx2", "cpu_direct tile=4x16 inst=1x8x2", "i8"},
+                    Case{"x86_avx2", "cpu_direct tile=2x8 inst=1x8x2 swap_ab=1", "u8xi8"}));
+
+class DotTest : public testing::TestWithParam<Case> {};
+
+TEST_P(DotTest, AnySizeThatHoldsATile) {
+  const Case& c = GetParam();
+  if (!runs_here(find_arch(c.arch))) GTEST_SKIP() << "this processor is no " << c.arch;
+  const KernelConfig config = testing_cpu::config(c.config);
+  for (const char* shape : {"m=4 n=6 k=1", "m=6 n=16 k=33", "m=16 n=37 k=257", "m=33 n=20 k=1100",
+                            "m=41 n=17 k=512", "m=9 n=100 k=100", "m=1 n=50 k=2003", "m=19 n=1 k=131"}) {
+    const Problem p = Problem::parse(with_types(shape, c.dtype));
+    const GemmView v = lower(p);
+    if ((config.swap_ab ? v.n : v.m) < config.tile_m || (config.swap_ab ? v.m : v.n) < config.tile_n)
+      continue;
+    expect_right(c.arch, c.config, to_string(p));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Unpacked, DotTest,
+    testing::Values(Case{"x86_avx512", "cpu_dot tile=1x8 inst=1x16x1", "f32"},
+                    Case{"x86_avx512", "cpu_dot tile=4x6 inst=1x16x1", "f32"},
+                    Case{"x86_avx512", "cpu_dot tile=1x1 inst=1x16x1", "f32"},
+                    Case{"x86_avx512", "cpu_dot tile=8x3 inst=1x16x1 swap_ab=1", "bf16"},
+                    Case{"x86_avx512", "cpu_dot tile=4x4 inst=1x16x1", "bf16"},
+                    Case{"x86_avx512", "cpu_dot tile=2x8 inst=1x16x1", "f16"},
+                    Case{"x86_avx512", "cpu_dot tile=1x16 inst=1x16x1", "f8e5m2"},
+                    Case{"x86_avx512", "cpu_dot tile=3x4 inst=1x16x2", "i8"},
+                    Case{"x86_avx512_bf16", "cpu_dot tile=4x6 inst=1x16x2", "bf16"},
+                    Case{"x86_avx512_bf16", "cpu_dot tile=4x6 inst=1x16x4", "i8"},
+                    Case{"x86_avx512_bf16", "cpu_dot tile=1x8 inst=1x16x4 swap_ab=1", "i8"},
+                    Case{"x86_avx512_bf16", "cpu_dot tile=1x8 inst=1x16x4", "u8xi8"},
+                    Case{"x86_avx512_bf16", "cpu_dot tile=4x2 inst=1x16x4 swap_ab=1", "u8xi8"},
+                    Case{"x86_avx2", "cpu_dot tile=3x3 inst=1x8x1", "f32"},
+                    Case{"x86_avx2", "cpu_dot tile=1x4 inst=1x8x1 swap_ab=1", "bf16"},
+                    Case{"x86_avx2", "cpu_dot tile=2x3 inst=1x8x1", "f8e4m3"},
+                    Case{"x86_avx2", "cpu_dot tile=2x4 inst=1x8x2", "u8xi8"}));
+
+// A column of a row-major B is contiguous along k when it is the only one.
+TEST(Unpacked, DotOverTheOnlyColumnOfARowMajorB) {
+  expect_right("x86_avx512", "cpu_dot tile=1x8 inst=1x16x1 swap_ab=1",
+               "gemm m=997 n=1 k=203 dtype=f32 layout=rrr");
+}
+
+constexpr const char* kConfigs[] = {"cpu_direct tile=6x32 inst=1x16x1",
+                                    "cpu_direct tile=6x16 inst=1x16x1 swap_ab=1",
+                                    "cpu_dot tile=4x4 inst=1x16x1", "cpu_dot tile=2x6 inst=1x16x1 swap_ab=1"};
+
+TEST(Unpacked, Epilogues) {
+  for (const char* config : {kConfigs[0], kConfigs[3]}) {
+    for (const char* rest :
+         {"alpha=2", "beta=3", "alpha=2 beta=-1", "alpha=0", "alpha=0 beta=2", "epilogue=bias,relu",
+          "epilogue=mul_col,add", "epilogue=add_row,clamp:-5:9 out=f16", "epilogue=gelu", "out=bf16"}) {
+      expect_right("x86_avx512", config, "gemm m=14 n=37 k=50 dtype=f32 layout=rcr " + std::string(rest));
+    }
+  }
+  for (const char* config : {"cpu_direct tile=12x32 inst=1x16x4", "cpu_dot tile=4x6 inst=1x16x4"}) {
+    if (!runs_here(find_arch("x86_avx512_bf16"))) continue;
+    expect_right("x86_avx512_bf16", config,
+                 "gemm m=14 n=37 k=50 dtype=i8 layout=rcr epilogue=quant:0.01:3 out=i8");
+    expect_right("x86_avx512_bf16", config, "gemm m=14 n=37 k=50 dtype=i8 layout=rcr beta=1");
+  }
+}
+
+TEST(Unpacked, LeadingDimensionsAndBatches) {
+  for (const char* config : kConfigs) {
+    expect_right("x86_avx512", config, "gemm m=14 n=37 k=50 dtype=f32 layout=rcr lda=64 ldb=77 ldc=40");
+    expect_right("x86_avx512", config, "gemm m=14 n=37 k=50 dtype=f32 layout=rcr batch=3 epilogue=add,bias");
+    expect_right("x86_avx512", config, "gemm m=14 n=37 k=50 dtype=f32 layout=rcr batch=3 stride_b=0", 2);
+  }
+}
+
+TEST(Unpacked, ThreadsAndPartsOfK) {
+  for (const char* config : kConfigs) {
+    for (int threads : {2, 3}) {
+      expect_right("x86_avx512", config, "gemm m=70 n=90 k=700 dtype=f32 layout=rcr epilogue=bias", threads);
+      expect_right("x86_avx512", std::string(config) + " split_k=4",
+                   "gemm m=14 n=37 k=1000 dtype=f32 layout=rcr beta=2 epilogue=bias batch=2", threads);
+    }
+    expect_right("x86_avx512", std::string(config) + " split_k=4",
+                 "gemm m=14 n=37 k=70 dtype=f32 layout=rcr");
+  }
+}
+
+// The same parts are added in the same order, whoever computed them.
+TEST(Unpacked, ThreadsDoNotChangeASplitResult) {
+  const Problem p = Problem::parse("gemm m=9 n=21 k=3000 dtype=f32 layout=rcr");
+  const KernelConfig c = testing_cpu::config("cpu_dot tile=1x4 inst=1x16x1 split_k=4");
+  std::vector<std::vector<float>> results;
+  for (int threads : {1, 2, 4}) {
+    auto kernel = kernel_for(find_arch("x86_avx512"), p, c, threads);
+    Operands operands(p, FillKind::uniform);
+    operands.reset_c();
+    kernel->run(operands.bind(*kernel));
+    const float* out = static_cast<const float*>(operands.c());
+    results.emplace_back(out, out + p.m * p.n);
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
+TEST(Unpacked, NoDepthAtAll) {
+  for (const char* config : {kConfigs[0], kConfigs[1]}) {
+    expect_right("x86_avx512", config, "gemm m=14 n=37 k=0 dtype=f32 layout=rcr beta=2 epilogue=bias");
+  }
+}
+
+}  // namespace
+}  // namespace tessera
