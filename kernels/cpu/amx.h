@@ -1,4 +1,5 @@
-// cpu_amx: blocks of AMX tiles (16 rows x 64 bytes) over one panel of the right operand, for every row tile of the left.
+// cpu_amx: blocks of AMX tiles (16 rows x 64 bytes) over one panel of the right operand, for every row tile
+// of the left.
 #pragma once
 
 #include "cpu/abi.h"
@@ -16,7 +17,9 @@ struct AmxConfig {  // operand of ldtilecfg, palette 1
 };
 
 template <int kTile>
-TSR_INLINE void tile_zero() { asm volatile("tilezero %%tmm%c0" ::"i"(kTile)); }
+TSR_INLINE void tile_zero() {
+  asm volatile("tilezero %%tmm%c0" ::"i"(kTile));
+}
 template <int kTile>
 TSR_INLINE void tile_load(const void* p, long long stride) {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(stride), "i"(kTile) : "memory");
@@ -30,8 +33,8 @@ template <class Config>
 struct Amx {
   using E = Epilogue<Config>;
   static constexpr int kM = Config::tile_m / 16, kN = Config::tile_n / 16;
-  // Tile numbers: the accumulators, the left operand's, the right operand's. A left tile is used by all kN columns; with
-  // one column it is used once, and as many take turns as there is room for.
+  // Tile numbers: the accumulators, the left operand's, the right operand's. A left tile is used by all kN
+  // columns; with one column it is used once, and as many take turns as there is room for.
   static constexpr int kLeft = kM * kN;
   static constexpr int kLefts = kN == 1 && kM > 7 - kLeft ? 7 - kLeft : kM;
   static constexpr int kRight = kLeft + kLefts;
@@ -41,6 +44,10 @@ struct Amx {
   // Signedness of the left and right operand in registers; B is never unsigned.
   static constexpr bool kLeftUnsigned = Config::type_a == Type::u8 && !kSwap;
   static constexpr bool kRightUnsigned = Config::type_a == Type::u8 && kSwap;
+
+  // Whole tiles without alpha, beta and steps need no pass over the sums, or one conversion.
+  static constexpr bool kDirect = !kSwap && E::kNoSteps && Config::type_out == Config::type_acc;
+  static constexpr bool kDirectBf16 = !kSwap && E::kNoSteps && Config::type_out == Type::bf16 && !kInt;
 
   template <int kAcc, int kA, int kB>
   static TSR_INLINE void multiply() {
@@ -63,7 +70,8 @@ struct Amx {
     }
   }
 
-  // One step of 64 bytes of k. `left` points at row 0 of the first live row tile; row tiles are `next` bytes apart.
+  // One step of 64 bytes of k. `left` points at row 0 of the first live row tile; row tiles are `next` bytes
+  // apart.
   template <int kRowTiles, int kColTiles>
   static TSR_INLINE void step(const char* left, long long stride, long long next, const char* right) {
     each<kColTiles>([&]<int j>() __attribute__((always_inline)) {
@@ -111,10 +119,29 @@ struct Amx {
       const char* tail = copied ? left : static_cast<const char*>(p.left_tail) + row / 16 * 1024;
       step<kRowTiles, kColTiles>(tail, 64, 1024, right);
     }
+    if constexpr (kDirect) {
+      if (p.last && p.epilogue->plain && row + 16 * kRowTiles <= p.rows && 16 * kColTiles <= p.cols) {
+        const long long c_bytes = p.epilogue->c_stride * 4;
+        char* c = static_cast<char*>(p.epilogue->c) + (p.row0 + row) * c_bytes + p.col0 * 4;
+        each<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+          each<kColTiles>([&]<int j>() __attribute__((always_inline)) {
+            tile_store<i * kN + j>(c + 16 * i * c_bytes + j * 64, c_bytes);
+          });
+        });
+        return;
+      }
+    }
     each<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
-      each<kColTiles>([&]<int j>() __attribute__((always_inline)) { tile_store<i * kN + j>(sums + (i * kN + j) * 1024, 64); });
+      each<kColTiles>([&]<int j>() __attribute__((always_inline)) {
+        tile_store<i * kN + j>(sums + (i * kN + j) * 1024, 64);
+      });
     });
     if (!p.last) return;
+    if constexpr (kDirectBf16) {
+      if (p.epilogue->plain && row + 16 * kRowTiles <= p.rows && 16 * kColTiles <= p.cols) {
+        return store_bf16<kRowTiles, kColTiles>(sums, p, row);
+      }
+    }
 #pragma GCC unroll 4
     for (int i = 0; i < kRowTiles; ++i) {
 #pragma GCC unroll 4
@@ -124,10 +151,30 @@ struct Amx {
     }
   }
 
+  template <int kRowTiles, int kColTiles>
+  static TSR_INLINE void store_bf16(const char* sums, const AmxArgs& p, long long row) {
+    char* c = static_cast<char*>(p.epilogue->c) + ((p.row0 + row) * p.epilogue->c_stride + p.col0) * 2;
+    const long long c_bytes = p.epilogue->c_stride * 2;
+    for (int i = 0; i < kRowTiles; ++i) {
+      for (int r = 0; r < 16; ++r, c += c_bytes) {
+#pragma GCC unroll 8
+        for (int j = 0; j < kColTiles; ++j) {
+          Vec<16>::H h;
+          asm("vcvtneps2bf16 %1, %0"
+              : "=v"(h)
+              : "v"(load_whole<Vec<16>::F>(sums + (i * kN + j) * 1024 + r * 64)));
+          store_whole(c + j * 32, h);
+        }
+      }
+    }
+  }
+
   // One 16 x 16 tile of sums to C. Rows are rows of C, or columns when the operands are exchanged.
-  static __attribute__((noinline)) void store(unsigned* sums, const AmxArgs& p, long long row, long long col) {
+  static __attribute__((noinline)) void store(unsigned* sums, const AmxArgs& p, long long row,
+                                              long long col) {
     const long long rows_left = p.rows - row, cols_left = p.cols - col;
-    int rows = rows_left < 16 ? static_cast<int>(rows_left) : 16, cols = cols_left < 16 ? static_cast<int>(cols_left) : 16;
+    int rows = rows_left < 16 ? static_cast<int>(rows_left) : 16,
+        cols = cols_left < 16 ? static_cast<int>(cols_left) : 16;
     if constexpr (kSwap) {
       using U = Vec<16>::U;
       U v[16];

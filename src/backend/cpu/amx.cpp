@@ -14,7 +14,8 @@
 namespace tessera {
 namespace {
 
-// An operand as the kernel sees it: the left one's lanes are rows of the product, the right one's are columns.
+// An operand as the kernel sees it: the left one's lanes are rows of the product, the right one's are
+// columns.
 struct Side {
   DType type;
   int64_t k_stride, lane_stride, group_stride;  // elements
@@ -26,7 +27,8 @@ struct Piece {
 
 class AmxKernel : public CpuKernel {
  public:
-  AmxKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem, const Choice& choice)
+  AmxKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem,
+            const Choice& choice)
       : CpuKernel(std::move(module), arch, problem, choice) {
     const Side a{view_.a.type, view_.a.col_stride, view_.a.row_stride, view_.a.group_stride};
     const Side b{view_.b.type, view_.b.row_stride, view_.b.col_stride, view_.b.group_stride};
@@ -39,21 +41,25 @@ class AmxKernel : public CpuKernel {
     step_ = inst_.k;
     tile_n_ = config_.tile_n;
     const int64_t k = std::max<int64_t>(view_.k, 1);
-    // Depth: a row block of the left operand is read once per panel of the right one, so it stays in half of L2.
+    // Depth: a row block of the left operand is read once per panel of the right one, so it stays in half of
+    // L2.
     const int64_t l2 = arch.l2.bytes / 2, row_bytes = 64;
     const int64_t deepest = std::max<int64_t>(l2 / (kLeastRows * row_bytes), 1) * step_;
     depth_ = config_.block_k > 0 ? config_.block_k : deepest;
     depth_ = std::min(round_up(depth_, step_), round_up(k, step_));
     const int64_t steps = depth_ / step_;
-    block_rows_ = config_.block_m > 0 ? config_.block_m : std::max<int64_t>(l2 / (steps * row_bytes), kLeastRows);
+    block_rows_ =
+        config_.block_m > 0 ? config_.block_m : std::max<int64_t>(l2 / (steps * row_bytes), kLeastRows);
     block_rows_ = std::min(round_up(block_rows_, config_.tile_m), round_up(rows_, 16));
     const int64_t panel = steps * 64 * tile_n_;
     block_cols_ = config_.block_n > 0 ? config_.block_n : std::max<int64_t>(kBlockBytes / panel, 1) * tile_n_;
     block_cols_ = std::min(round_up(block_cols_, tile_n_), round_up(cols_, tile_n_));
-    // Along k the right panel's share of a chunk stays in L1 while the row tiles pass.
-    chunk_ = std::max<int64_t>(arch.l1.bytes * 2 / 3 / (64 * tile_n_), 4);
-    // Rows read in place, far apart, are beyond what the hardware prefetches.
-    prefetch_ = !config_.pack_a && left_.lane_stride * bytes_of(left_.type) >= 1024 ? kPrefetchBytes : 0;
+    // Along k the right panel's share of a chunk stays in L1 while the row tiles pass: 8 steps were best for
+    // 48 KiB.
+    chunk_ = std::max<int64_t>(arch.l1.bytes / kChunkBytes, 4);
+    // Rows read in place from beyond L2 and far apart outrun the hardware's prefetching.
+    const int64_t row = left_.lane_stride * bytes_of(left_.type);
+    prefetch_ = !config_.pack_a && row >= 1024 && rows_ * row > arch.l2.bytes ? kPrefetchBytes : 0;
     pieces_ = pieces();
   }
 
@@ -98,6 +104,7 @@ class AmxKernel : public CpuKernel {
   static constexpr int64_t kLeastRows = 64;
   static constexpr int64_t kBlockBytes = int64_t{4} << 20;
   static constexpr int64_t kPrefetchBytes = 512;
+  static constexpr int64_t kChunkBytes = 6144;
 
   int64_t steps_of(int64_t depth) const { return ceil_div(depth, step_); }
   int64_t panel_bytes_of(int64_t depth) const { return steps_of(depth) * 64 * tile_n_; }
@@ -109,7 +116,9 @@ class AmxKernel : public CpuKernel {
     return bytes;
   }
   bool deep() const { return depth_ < view_.k; }  // several blocks along k: sums of the whole block are kept
-  int64_t partial_stride() const { return round_up(block_rows_, 16) * tile_n_ * 4; }  // bytes of a panel's sums
+  int64_t partial_stride() const {
+    return round_up(block_rows_, 16) * tile_n_ * 4;
+  }  // bytes of a panel's sums
   int64_t partial_bytes() const {
     if (!deep()) return partial_stride();
     return ceil_div(rows_, block_rows_) * partial_stride() * (block_cols_ / tile_n_);
@@ -127,8 +136,8 @@ class AmxKernel : public CpuKernel {
   void pack_right(const char* data, const Side& s, int64_t k0, int64_t depth, int64_t n0, char* out) const {
     const int live = static_cast<int>(std::min<int64_t>(tile_n_, cols_ - n0));
     const PanelShape shape{depth, live, tile_n_, false};
-    pack_panel_avx512({data + (k0 * s.k_stride + n0 * s.lane_stride) * bytes_of(s.type), s.k_stride, s.lane_stride,
-                       s.type, group_, false},
+    pack_panel_avx512({data + (k0 * s.k_stride + n0 * s.lane_stride) * bytes_of(s.type), s.k_stride,
+                       s.lane_stride, s.type, group_, false},
                       shape, out);
     const size_t written = panel_bytes(shape, group_);
     std::fill(out + written, out + panel_bytes_of(depth), char{0});
@@ -157,14 +166,19 @@ class AmxKernel : public CpuKernel {
     run_piece(buffers, group, pieces_[static_cast<size_t>(task % count)], epilogue);
   }
 
-  // Points args at rows [row0, row1) of the left operand over [k0, k0 + depth), copying what cannot be read in place.
+  // Points args at rows [row0, row1) of the left operand over [k0, k0 + depth), copying what cannot be read
+  // in place.
   void set_left(tsr::AmxArgs& args, const char* left, int64_t row0, int64_t row1, int64_t k0, int64_t depth,
                 char* space) const {
     const int64_t element = bytes_of(left_.type), row_bytes = left_.lane_stride * element;
     const char* data = left + (row0 * left_.lane_stride + k0 * left_.k_stride) * element;
     auto source = [&](int64_t row, int64_t k) {
-      return PanelSource{data + (row * left_.lane_stride + k * left_.k_stride) * element, left_.k_stride,
-                         left_.lane_stride, left_.type, group_, false};
+      return PanelSource{data + (row * left_.lane_stride + k * left_.k_stride) * element,
+                         left_.k_stride,
+                         left_.lane_stride,
+                         left_.type,
+                         group_,
+                         false};
     };
     const int64_t rows = row1 - row0, steps = steps_of(depth);
     args.last_row = -1;
@@ -201,7 +215,8 @@ class AmxKernel : public CpuKernel {
     }
   }
 
-  void run_piece(const Buffers& buffers, int64_t group, const Piece& piece, const tsr::EpilogueArgs& epilogue) const {
+  void run_piece(const Buffers& buffers, int64_t group, const Piece& piece,
+                 const tsr::EpilogueArgs& epilogue) const {
     const bool own = buffers.workspace && threads_ == 1;
     char* partial = static_cast<char*>(own ? buffers.workspace : thread_arena(workspace_bytes()));
     char* left_space = partial + partial_bytes();
@@ -232,13 +247,15 @@ class AmxKernel : public CpuKernel {
           for (int64_t n = n0; n < n1; n += tile_n_) {
             const char* here = panels + (one_block ? 0 : (n - n0) / tile_n_ * panel);
             if (view_.b_prepacked) {
-              here = packed + k0 / depth_ * panel_bytes_of(depth_) * ceil_div(cols_, tile_n_) + n / tile_n_ * panel;
+              here = packed + k0 / depth_ * panel_bytes_of(depth_) * ceil_div(cols_, tile_n_) +
+                     n / tile_n_ * panel;
             } else if (one_block) {
               pack_right(right, right_, k0, depth, n, panels);
             }
             args.cols = std::min<int64_t>(tile_n_, n1 - n);
             args.col0 = n;
-            const int64_t slot = deep() ? (m0 - piece.row0) / block_rows_ * (block_cols_ / tile_n_) + (n - n0) / tile_n_ : 0;
+            const int64_t slot =
+                deep() ? (m0 - piece.row0) / block_rows_ * (block_cols_ / tile_n_) + (n - n0) / tile_n_ : 0;
             args.partial = reinterpret_cast<float*>(partial + slot * partial_stride());
             run_chunks(args, here, depth, k0 == 0, k0 + depth_ >= k_end);
           }
@@ -273,7 +290,7 @@ class AmxKernel : public CpuKernel {
   Side left_{}, right_{};
   int64_t rows_ = 0, cols_ = 0;  // of the product as the kernel sees it
   int group_ = 2, tile_n_ = 16;
-  int64_t step_ = 32;            // k elements of one tile
+  int64_t step_ = 32;  // k elements of one tile
   int64_t depth_ = 0, block_rows_ = 0, block_cols_ = 0, chunk_ = 0, prefetch_ = 0;
   std::vector<Piece> pieces_;
 };
