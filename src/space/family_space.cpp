@@ -147,9 +147,10 @@ std::vector<FamilySpace> load_all() {
 }  // namespace
 
 bool FamilySpace::offers(const GemmView& v) const {
-  if (max_narrow && std::min(v.m, v.n) > max_narrow) return false;
-  return !max_work ||
-         static_cast<double>(v.m) * v.n * std::max<int64_t>(v.k, 1) <= static_cast<double>(max_work);
+  const double work = static_cast<double>(v.m) * v.n * std::max<int64_t>(v.k, 1);
+  const bool small = max_work && work <= static_cast<double>(max_work);
+  const bool narrow = max_narrow && std::min(v.m, v.n) <= max_narrow;
+  return small || narrow || (!max_work && !max_narrow);
 }
 
 bool FamilySpace::issues(const Instruction& i, DType a, DType b, bool with_preshuffle) const {

@@ -15,6 +15,13 @@ constexpr uint32_t kAmx = family_set(Family::cpu_amx);
 // Vector registers a tile may fill; the rest hold operands on their way.
 int64_t accumulator_budget(A a) { return a.vector_registers - a.vector_registers / 8; }
 
+// Of cpu_dot: accumulators, and what is loaded at a time. bf16 on FMA makes two vectors of one.
+int64_t dot_registers(V v, C c, A a) {
+  const Instruction* i = a.find_instruction(v.a.type, v.b.type, c);
+  const bool halves = i && i->name == "fma" && v.a.type == DType::bf16 && v.b.type == DType::bf16;
+  return int64_t{c.tile_m} * c.tile_n + (std::min<int64_t>(c.tile_m, c.tile_n) + 1) * (halves ? 2 : 1);
+}
+
 bool block_holds_tile(int block, int tile) { return block == 0 || block >= tile; }
 
 constexpr Rule kRules[] = {
@@ -27,10 +34,20 @@ constexpr Rule kRules[] = {
        return c.inst_n >= 1 && int64_t{c.tile_m} * ceil_div(c.tile_n, c.inst_n) <= accumulator_budget(a);
      },
      "the accumulators of tile_m x tile_n exceed 7/8 of the vector registers"},
-    {"dot_registers", kDot, reads("tile"),
-     [](V, C c, A a) { return int64_t{c.tile_m} * c.tile_n <= accumulator_budget(a); },
-     "a dot kernel keeps one vector per element of its tile: tile_m * tile_n exceeds 7/8 of the vector "
-     "registers"},
+    {"dot_registers", kDot, reads("tile inst"),
+     [](V v, C c, A a) { return dot_registers(v, c, a) <= a.vector_registers; },
+     "a dot kernel keeps a vector per element of its tile, the lines of the tile's shorter side and one "
+     "more: too many "
+     "for the registers"},
+    {"dot_tile", kDot, reads("tile swap_ab"),
+     [](V v, C c, A) { return rows_of(v, c) >= c.tile_m && cols_of(v, c) >= c.tile_n; },
+     "a dot kernel reads whole tiles: C has fewer rows or columns than tile_m x tile_n"},
+    {"unpacked_pairs", kUnpacked, reads("inst"),
+     [](V v, C c, A a) {
+       const Instruction* i = a.find_instruction(v.a.type, v.b.type, c);
+       return !i || i->name != "dpbf16" || (v.a.type == DType::bf16 && v.b.type == DType::bf16);
+     },
+     "pairs of bf16 are read where they lie: both operands must be bf16 in memory"},
     {"amx_shape", kAmx, reads("tile inst"),
      [](V, C c, A) { return divides(c.inst_m, c.tile_m) && divides(c.inst_n, c.tile_n); },
      "tile_m and tile_n are whole numbers of AMX tiles (16)"},
@@ -64,9 +81,6 @@ constexpr Rule kRules[] = {
      "block_k cuts through a group of k that one instruction consumes"},
     {"unpacked", kUnpacked, 0, [](V v, C, A) { return !v.b_prepacked; },
      "this family reads B where it lies; a prepacked B needs cpu_packed or cpu_amx"},
-    {"direct_layout", family_set(Family::cpu_direct), reads("swap_ab"),
-     [](V v, C c, A) { return c.swap_ab ? v.a.row_stride == 1 : v.b.col_stride == 1; },
-     "the direct kernel loads vectors along n, so B is row-major (with swap_ab: along m, A column-major)"},
     {"dot_layout", kDot, 0, [](V v, C, A) { return v.a.col_stride == 1 && v.b.row_stride == 1; },
      "the dot kernel runs along k, which must be contiguous in both operands (layout rcr)"},
 };

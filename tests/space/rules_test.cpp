@@ -161,9 +161,17 @@ TEST(Rules, Cpu) {
   EXPECT_TRUE(refuses("unpacked", "x86_avx512", p + " prepack=b", dot + "4x4"));
   const std::string direct = "cpu_direct inst=1x16x1 tile=6x64";
   EXPECT_EQ(verdict("x86_avx512", p + " layout=rrr", direct), "");
-  EXPECT_EQ(verdict("x86_avx512", p, direct), "direct_layout");
-  EXPECT_EQ(verdict("x86_avx512", p + " layout=ccr", direct), "direct_layout");
-  EXPECT_EQ(verdict("x86_avx512", p + " layout=ccr", direct + " swap_ab=1"), "");
+  for (const char* layout : {"", " layout=crr", " layout=ccr", " layout=rrr"}) {
+    EXPECT_EQ(verdict("x86_avx512", p + layout, direct), "");
+    EXPECT_EQ(verdict("x86_avx512", p + layout, direct + " swap_ab=1"), "");
+  }
+  EXPECT_EQ(verdict("x86_avx512", "gemm m=3 n=50 k=64 dtype=f32", dot + "4x4"), "dot_tile");
+  EXPECT_EQ(verdict("x86_avx512", "gemm m=3 n=50 k=64 dtype=f32", dot + "3x4"), "");
+  EXPECT_EQ(verdict("x86_avx512", "gemm m=50 n=3 k=64 dtype=f32", dot + "3x4 swap_ab=1"), "");
+  EXPECT_EQ(verdict("x86_amx", "gemm m=50 n=50 k=64 dtype=bf16", dot + "4x6"), "dot_registers");
+  EXPECT_EQ(verdict("x86_amx", "gemm m=50 n=50 k=64 dtype=bf16", "cpu_dot inst=1x16x2 tile=4x6"), "");
+  EXPECT_EQ(verdict("x86_amx", "gemm m=50 n=50 k=64 dtype=f8e4m3", "cpu_dot inst=1x16x2 tile=4x6"),
+            "unpacked_pairs");
 }
 
 const std::string kHalf = "gemm m=1024 n=1024 k=1024 dtype=f16";
