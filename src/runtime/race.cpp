@@ -73,12 +73,9 @@ std::vector<double> race(std::span<const std::unique_ptr<Kernel>> kernels, doubl
       samples[i].push_back(us_since(start) / repeats[i]);
     }
   }
-  std::vector<double> medians;
-  for (auto& s : samples) {
-    std::nth_element(s.begin(), s.begin() + static_cast<ptrdiff_t>(s.size() / 2), s.end());
-    medians.push_back(s[s.size() / 2]);
-  }
-  return medians;
+  std::vector<double> best;
+  for (const auto& s : samples) best.push_back(*std::min_element(s.begin(), s.end()));
+  return best;
 }
 
 }  // namespace tessera
