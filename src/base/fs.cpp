@@ -126,13 +126,11 @@ TempDir::~TempDir() {
 }
 
 bool TempDir::rename_to(const std::string& target) {
-  sync_directory(path_);
   // Rename the directory, not the files: readers then see all of it or nothing.
   if (rename(path_.c_str(), target.c_str()) != 0) {
     if (errno == EEXIST || errno == ENOTEMPTY) return false;
     fail("rename '" + path_ + "' to", target, errno);
   }
-  sync_directory(parent_of(target));
   path_.clear();
   return true;
 }

@@ -64,7 +64,8 @@ class TempDir {
   ~TempDir();
   const std::string& path() const { return path_; }
   // Makes the directory `target`, which appears whole. False when `target` exists and is not empty: then
-  // nothing changes. Error(io) otherwise.
+  // nothing changes. Error(io) otherwise. The files are as durable as they were written; the new name itself
+  // may be lost with the power.
   bool rename_to(const std::string& target);
 
  private:

@@ -63,7 +63,7 @@ struct KernelCache::Impl {
   std::vector<std::shared_ptr<const Pack>> standard_packs(const std::string& arch) {
     std::lock_guard lock(mutex);
     auto [found, fresh] = standard.try_emplace(arch);
-    if (fresh) {
+    if (fresh && options.standard_packs) {
       for (const std::string& path : standard_pack_paths(arch)) {
         try {
           found->second.push_back(Pack::open(path));

@@ -24,7 +24,9 @@ class KernelCache {
   struct Options {
     std::string directory;  // "": TESSERA_CACHE_DIR, else $XDG_CACHE_HOME/tessera, else ~/.cache/tessera
     int64_t max_bytes = int64_t{1} << 30;  // least recently used entries go first
-    std::vector<std::string> packs;  // looked in before compiling, in order; the standard pack is always last
+    std::vector<std::string> packs =
+        {};                      // looked in before compiling, in order; the standard pack is always last
+    bool standard_packs = true;  // false: `packs` alone
     bool read_only = false;
   };
   explicit KernelCache(Options options);
