@@ -27,29 +27,28 @@ install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY suites DESTINATION ${CMAKE_INSTALL_DATADIR}/tessera)
 install(FILES docs/man/tessera.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 
-if(TARGET tessera_cli)
-  install(TARGETS tessera_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS tessera_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT TESSERA_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+  include(cmake/standard_pack.cmake)
 endif()
 
 # Shell completions, printed by the program itself.
-if(TARGET tessera_cli AND EXISTS ${CMAKE_SOURCE_DIR}/src/cli/completion.cpp)
-  set(completion_dir ${CMAKE_BINARY_DIR}/completions)
-  set(completion_files)
-  foreach(row "bash|tessera|bash-completion/completions" "zsh|_tessera|zsh/site-functions"
-              "fish|tessera.fish|fish/vendor_completions.d")
-    string(REPLACE "|" ";" row "${row}")
-    list(GET row 0 shell)
-    list(GET row 1 file)
-    list(GET row 2 folder)
-    set(out ${completion_dir}/${shell}/${file})
-    add_custom_command(
-      OUTPUT ${out}
-      COMMAND ${CMAKE_COMMAND} -E make_directory ${completion_dir}/${shell}
-      COMMAND tessera_cli completion ${shell} > ${out}
-      DEPENDS tessera_cli
-      VERBATIM)
-    list(APPEND completion_files ${out})
-    install(FILES ${out} DESTINATION ${CMAKE_INSTALL_DATADIR}/${folder})
-  endforeach()
-  add_custom_target(completions ALL DEPENDS ${completion_files})
-endif()
+set(completion_dir ${CMAKE_BINARY_DIR}/completions)
+set(completion_files)
+foreach(row "bash|tessera|bash-completion/completions" "zsh|_tessera|zsh/site-functions"
+            "fish|tessera.fish|fish/vendor_completions.d")
+  string(REPLACE "|" ";" row "${row}")
+  list(GET row 0 shell)
+  list(GET row 1 file)
+  list(GET row 2 folder)
+  set(out ${completion_dir}/${shell}/${file})
+  add_custom_command(
+    OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${completion_dir}/${shell}
+    COMMAND tessera_cli completion ${shell} > ${out}
+    DEPENDS tessera_cli
+    VERBATIM)
+  list(APPEND completion_files ${out})
+  install(FILES ${out} DESTINATION ${CMAKE_INSTALL_DATADIR}/${folder})
+endforeach()
+add_custom_target(completions ALL DEPENDS ${completion_files})

@@ -1,0 +1,41 @@
+# The standard pack: the kernels that the model chooses over suites/cpu_gemm.csv on this machine's architecture, so
+# that those problems need no compiler at run time.
+# As a script (cmake -DTESSERA=... -DCXX=... -DOUT=... -DCACHE=... -P): makes OUT/standard-<arch>.pack.
+if(CMAKE_SCRIPT_MODE_FILE)
+  # The cache holds the kernels of earlier builds: only changed ones are compiled again.
+  set(ENV{TESSERA_CACHE_DIR} ${CACHE})
+  set(ENV{TESSERA_CXX} ${CXX})
+  execute_process(COMMAND ${TESSERA} arch list --json OUTPUT_VARIABLE listing COMMAND_ERROR_IS_FATAL ANY)
+  string(JSON count LENGTH "${listing}")
+  math(EXPR last "${count} - 1")
+  set(here "")
+  foreach(i RANGE ${last})
+    string(JSON detected GET "${listing}" ${i} detected)
+    if(detected)
+      string(JSON here GET "${listing}" ${i} name)
+    endif()
+  endforeach()
+  if(NOT here)
+    message(STATUS "No standard pack: this processor is of no known architecture")
+    return()
+  endif()
+  file(MAKE_DIRECTORY ${OUT})
+  execute_process(
+    COMMAND ${TESSERA} pack create --suite cpu_gemm --dtype f32,bf16,i8 --kernels-only --quiet
+            --out ${OUT}/standard-${here}.pack
+    COMMAND_ERROR_IS_FATAL ANY)
+  return()
+endif()
+
+set(pack_dir ${CMAKE_BINARY_DIR}/share/tessera)
+set(pack_stamp ${CMAKE_BINARY_DIR}/standard_pack.stamp)
+add_custom_command(
+  OUTPUT ${pack_stamp}
+  COMMAND ${CMAKE_COMMAND} -DTESSERA=$<TARGET_FILE:tessera_cli> -DCXX=${CMAKE_CXX_COMPILER} -DOUT=${pack_dir}
+          -DCACHE=${CMAKE_BINARY_DIR}/pack-cache -P ${CMAKE_CURRENT_LIST_FILE}
+  COMMAND ${CMAKE_COMMAND} -E touch ${pack_stamp}
+  DEPENDS tessera_cli ${CMAKE_CURRENT_LIST_FILE}
+  COMMENT "Making the standard pack"
+  USES_TERMINAL VERBATIM)
+add_custom_target(standard_pack ALL DEPENDS ${pack_stamp})
+install(DIRECTORY ${pack_dir}/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tessera FILES_MATCHING PATTERN "standard-*.pack")
