@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/tma_ws_args.h"
+#include "cuda/abi.h"
 
 #define DRIVER(X)                                                                                                   \
   X(cuInit) X(cuDeviceGet) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuMemAlloc_v2) X(cuMemFree_v2)          \
@@ -102,13 +102,13 @@ static void launch(CUfunction f, int grid, int block, A... a) {
   CU(cuLaunchKernelEx(&c, f, args, nullptr));
 }
 
-static CUtensorMap encode(CUdeviceptr p, const Type& t, int64_t inner, int64_t outer, int box_inner, int box_outer) {
-  CUtensorMap m;
+static tsr::TensorMap encode(CUdeviceptr p, const Type& t, int64_t inner, int64_t outer, int box_inner, int box_outer) {
+  tsr::TensorMap m;
   cuuint64_t dims[3] = {cuuint64_t(inner), cuuint64_t(outer), 1}, strides[2] = {cuuint64_t(inner * t.bytes), cuuint64_t(inner * outer * t.bytes)};
   cuuint32_t box[3] = {cuuint32_t(box_inner), cuuint32_t(box_outer), 1}, one[3] = {1, 1, 1};
   int bytes = box_inner * t.bytes;
   auto sw = bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : bytes == 32 ? CU_TENSOR_MAP_SWIZZLE_32B : CU_TENSOR_MAP_SWIZZLE_NONE;
-  CUresult r = p_cuTensorMapEncodeTiled(&m, t.map, 3, (void*)p, dims, strides, box, one, CU_TENSOR_MAP_INTERLEAVE_NONE, sw,
+  CUresult r = p_cuTensorMapEncodeTiled(reinterpret_cast<CUtensorMap*>(&m), t.map, 3, (void*)p, dims, strides, box, one, CU_TENSOR_MAP_INTERLEAVE_NONE, sw,
                                         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (r) printf("tensor map: error %d dims %ld x %ld box %d x %d\n", r, long(inner), long(outer), box_inner, box_outer), fflush(stdout), exit(1);
   return m;
@@ -124,15 +124,8 @@ struct Problem {
 struct Set { CUdeviceptr a, b, c; };
 
 struct Launch {  // of one variant on one set
-  CUtensorMap a, b, c;
-  TmaWsArgs args;
+  tsr::TmaWsParams params;
 };
-
-static int gcd_slice(int n, int out, bool swap) {
-  int s = swap || out == 1 ? 64 : 128 / out;
-  while (n % s) s /= 2;
-  return s;
-}
 
 // Empty when the variant cannot run the problem.
 static bool plan(const Variant& v, const Problem& p, const Set& s, int raster, int swizzle, int split, Launch* out, int* grid) {
@@ -147,13 +140,13 @@ static bool plan(const Variant& v, const Problem& p, const Set& s, int raster, i
   int64_t rows = swap ? p.n : p.m, cols = swap ? p.m : p.n;
   bool ak = v.i("a_k_major"), bkm = v.i("b_k_major");
   CUdeviceptr pa = swap ? s.b : s.a, pb = swap ? s.a : s.b;
-  int atom = 128 / ta.bytes, rows_b = bkm ? bn : (bn + 63) / 64 * 64;
-  int parts_a = bm % (cn * (ak ? 8 : 64)) ? 1 : cn, parts_b = rows_b % (cm * (bkm ? 8 : 64)) ? 1 : cm;
-  out->a = ak ? encode(pa, ta, p.k, rows, atom, bm / parts_a) : encode(pa, ta, rows, p.k, 64, bk);
-  out->b = bkm ? encode(pb, ta, p.k, cols, atom, rows_b / parts_b) : encode(pb, ta, cols, p.k, 64, bk);
-  int slice = gcd_slice(bn, tc.bytes, swap), inner = !swap ? slice : tc.bytes == 4 ? 32 : 64;
-  if (tma_c) out->c = encode(s.c, tc, p.n, p.m, inner, swap ? slice : 64);
-  TmaWsArgs& g = out->args;
+  const tsr::TmaWsShape f = {bm, bn, bk, v.i("wave_m"), v.i("wave_groups"), v.i("stages"), cm, cn, swap, ak, bkm, ta.bytes, tc.bytes};
+  if (f.shared_bytes() != v.i("shared_bytes")) printf("shared bytes differ\n"), exit(1);
+  tsr::TmaWsParams& q = out->params;
+  q.a = ak ? encode(pa, ta, p.k, rows, f.box_a_inner(), f.box_a_outer()) : encode(pa, ta, rows, p.k, f.box_a_inner(), f.box_a_outer());
+  q.b = bkm ? encode(pb, ta, p.k, cols, f.box_b_inner(), f.box_b_outer()) : encode(pb, ta, cols, p.k, f.box_b_inner(), f.box_b_outer());
+  if (tma_c) q.c = encode(s.c, tc, p.n, p.m, f.inner(), f.box_c_outer());
+  tsr::TmaWsArgs& g = q.args;
   memset(&g, 0, sizeof g);
   g.rows = rows, g.cols = cols, g.batches = 1;
   g.tiles_m = ((rows + bm - 1) / bm + cm - 1) / cm, g.tiles_n = ((cols + bn - 1) / bn + cn - 1) / cn;
@@ -166,17 +159,18 @@ static bool plan(const Variant& v, const Problem& p, const Set& s, int raster, i
     if (blocks * parts * bm * bn * 4 > int64_t(kPartials) || blocks * 4 > int64_t(kArrivals)) return false;
     if (blocks > 4 * g_sms) return false;
   }
-  g.raster = raster, g.swizzle = swizzle;
+  g.along_m = raster, g.swizzle = swizzle;
   g.c = (void*)s.c, g.c_leading = p.n, g.c_batch_stride = p.m * p.n;
   g.partials = (float*)g_partials, g.arrivals = (unsigned*)g_arrivals;
   g.epilogue.alpha = 1;
+  g.wide = p.n % 4 == 0;
   int64_t work = int64_t(g.tiles_m) * g.tiles_n * split * cm * cn;
   *grid = int(std::min<int64_t>(work, v.blocks));
   return true;
 }
 
 static void enqueue(const Variant& v, Launch& l, int grid) {
-  void* args[] = {&l.a, &l.b, &l.c, &l.args};
+  void* args[] = {&l.params};
   CUlaunchConfig c{};
   c.gridDimX = grid, c.gridDimY = c.gridDimZ = 1, c.blockDimY = c.blockDimZ = 1, c.hStream = g_stream;
   c.blockDimX = 128 * (1 + v.i("wave_m") / 4 * v.i("wave_groups"));
@@ -415,7 +409,7 @@ int main(int argc, char** argv) {
             int grid;
             if (!plan(v, p, set[0], raster, swizzle, split, &l, &grid)) continue;
             // With one band, or one wave, the order of blocks is all the same.
-            if (l.args.tiles_m * l.args.tiles_n <= v.blocks / (v.i("cluster_m") * v.i("cluster_n")) && (raster || swizzle != list("swizzles")[0])) continue;
+            if (l.params.args.tiles_m * l.params.args.tiles_n <= v.blocks / (v.i("cluster_m") * v.i("cluster_n")) && (raster || swizzle != list("swizzles")[0])) continue;
             Candidate c;
             c.name = v.name;
             c.knobs = "raster=" + std::to_string(raster) + " swizzle=" + std::to_string(swizzle) + (split > 1 ? " split_k=" + std::to_string(split) : "");

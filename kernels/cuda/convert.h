@@ -4,6 +4,8 @@
 #include "cuda/ptx.h"
 #include "gpu/types.h"
 
+namespace tsr {
+
 template <Type kType>
 __device__ __forceinline__ float to_float(Bits<kType> x) {
   float f;
@@ -70,3 +72,49 @@ __device__ __forceinline__ u32 word_of(float x) {  // of 4-byte types
     return __float_as_uint(x);
   }
 }
+
+// Four neighbours, `live` of them inside; `wide`: all, and aligned to four elements.
+template <Type kType>
+__device__ __forceinline__ void load4(const Bits<kType>* p, int live, bool wide, float (&x)[4]) {
+  Bits<kType> v[4] = {};
+  if (wide) {
+    if constexpr (bytes_of(kType) == 4) {
+      *reinterpret_cast<uint4*>(v) = *reinterpret_cast<const uint4*>(p);
+    } else if constexpr (bytes_of(kType) == 2) {
+      *reinterpret_cast<uint2*>(v) = *reinterpret_cast<const uint2*>(p);
+    } else {
+      *reinterpret_cast<u32*>(v) = *reinterpret_cast<const u32*>(p);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (i < live) v[i] = p[i];
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) x[i] = to_float<kType>(v[i]);
+}
+
+template <Type kType>
+__device__ __forceinline__ void store4(Bits<kType>* p, int live, bool wide, const float (&x)[4]) {
+  u32 w[4];
+  if constexpr (bytes_of(kType) == 4) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) w[i] = word_of<kType>(x[i]);
+    if (wide) *reinterpret_cast<uint4*>(p) = make_uint4(w[0], w[1], w[2], w[3]);
+  } else {
+    constexpr int kBits = 8 * bytes_of(kType);
+    w[0] = pack2<kType>(x[0], x[1]), w[2] = pack2<kType>(x[2], x[3]);
+    if (wide) {
+      if constexpr (kBits == 16) *reinterpret_cast<uint2*>(p) = make_uint2(w[0], w[2]);
+      if constexpr (kBits == 8) *reinterpret_cast<u32*>(p) = w[0] | w[2] << 16;
+    }
+    w[1] = w[0] >> kBits, w[3] = w[2] >> kBits;
+  }
+  if (!wide) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (i < live) p[i] = static_cast<Bits<kType>>(w[i]);
+  }
+}
+
+}  // namespace tsr

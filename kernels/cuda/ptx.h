@@ -2,16 +2,15 @@
 // with no include path.
 #pragma once
 
+#include "cuda/abi.h"
+
+namespace tsr {
+
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
-
-// As the driver's CUtensorMap.
-struct alignas(64) TensorMap {
-  u64 words[16];
-};
 
 namespace ptx {
 
@@ -150,6 +149,13 @@ __device__ __forceinline__ void store_shared(u32 to, u32 v, u32 w) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(v), "r"(w) : "memory");
 }
 
+__device__ __forceinline__ void load_shared(u32 from, u32 (&v)[4]) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "r"(from)
+               : "memory");
+}
+
 // wgmma.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -162,3 +168,5 @@ __device__ __forceinline__ void touch(float& x) { asm volatile("" : "+f"(x)::"me
 __device__ __forceinline__ void touch(int& x) { asm volatile("" : "+r"(x)::"memory"); }
 
 }  // namespace ptx
+
+}  // namespace tsr

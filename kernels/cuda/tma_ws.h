@@ -7,46 +7,41 @@
 // each loads a part of it and multicasts it.
 #pragma once
 
+#include "cuda/abi.h"
 #include "cuda/convert.h"
 #include "cuda/ptx.h"
-#include "cuda/tma_ws_args.h"
 #include "cuda/wgmma.h"
 #include "gpu/epilogue.h"
 
+namespace tsr {
+
 template <class C>
-struct TmaWs {
-  typedef typename BitsOf<bytes_of(C::c_type)>::type Out;
+struct tma_ws {
+  typedef TmaWsParams Params;
 
-  static constexpr int kElement = bytes_of(C::a_type);
-  static constexpr int kSwizzled = 128 / kElement;  // elements of a swizzled shared-memory row
+  static constexpr Type kTypeA = C::swap_ab ? C::type_b : C::type_a, kTypeB = C::swap_ab ? C::type_a : C::type_b;
+  static constexpr bool kAlongA = C::swap_ab ? C::b_along_k : C::a_along_k;  // contiguous along k
+  static constexpr bool kAlongB = C::swap_ab ? C::a_along_k : C::b_along_k;
+  static constexpr int kElement = bytes_of(C::type_a), kOut = bytes_of(C::type_out);
+  static constexpr TmaWsShape kShape = {C::block_m, C::block_n, C::block_k, C::wave_m, C::wave_groups, C::stages,
+                                        C::cluster_m, C::cluster_n, C::swap_ab != 0, kAlongA, kAlongB, kElement, kOut};
+  static constexpr int kThreads = kShape.threads(), kMinBlocks = 1;
+
+  static constexpr int kSwizzled = kShape.swizzled();
   static constexpr int kBlockM = C::block_m, kBlockN = C::block_n, kBlockK = C::block_k, kStages = C::stages;
-  static constexpr int kCluster = C::cluster_m * C::cluster_n;
-  static constexpr int kTeams = C::wave_groups, kTeamGroups = C::wave_m / 4, kGroups = kTeams * kTeamGroups;
-  static constexpr int kThreads = 128 * (1 + kGroups);
-  static constexpr int kGroupRows = kBlockM / kTeamGroups, kBlocksM = kGroupRows / 64;
-  static constexpr int kRowsB = C::b_k_major ? kBlockN : (kBlockN + 63) / 64 * 64;
-  static constexpr int kBytesA = kBlockM * kBlockK * kElement, kBytesB = kRowsB * kBlockK * kElement;
-  // Parts of A and B that the blocks of a cluster load for one another; 1 where the tile does not divide.
-  static constexpr int kPartsA = kBlockM % (C::cluster_n * (C::a_k_major ? 8 : 64)) ? 1 : C::cluster_n;
-  static constexpr int kPartsB = kRowsB % (C::cluster_m * (C::b_k_major ? 8 : 64)) ? 1 : C::cluster_m;
+  static constexpr int kCluster = kShape.cluster();
+  static constexpr int kTeams = kShape.teams(), kTeamGroups = kShape.team_groups(), kGroups = kShape.groups();
+  static constexpr int kBlocksM = kShape.blocks_m();
+  static constexpr int kRowsB = kShape.rows_b();
+  static constexpr int kBytesA = kShape.bytes_a(), kBytesB = kShape.bytes_b();
+  static constexpr int kPartsA = kShape.parts_a(), kPartsB = kShape.parts_b();
+  static constexpr int kSlice = kShape.slice(), kSlices = kShape.slices(), kSliceBytes = kShape.slice_bytes();
+  static constexpr int kInner = kShape.inner(), kInnerBytes = kInner * kOut;
+  static constexpr int kBuffers = kShape.buffers(), kBytesC = kShape.bytes_c();
+  static constexpr bool kStoreTma = C::store == 1;  // cshuffle: rows of C start at multiples of 16 bytes
 
-  // C is staged in slices of 64 rows x kSlice columns.
-  static constexpr int kOut = bytes_of(C::c_type);
-  static constexpr int slice_columns() {
-    int s = C::swap_ab || kOut == 1 ? 64 : 128 / kOut;
-    while (kBlockN % s) s /= 2;
-    return s;
-  }
-  static constexpr int kSlice = slice_columns();
-  static constexpr int kInner = !C::swap_ab ? kSlice : kOut == 4 ? 32 : 64;  // elements of a staged row
-  static constexpr int kInnerBytes = kInner * kOut;
-  static constexpr int kSlices = kBlockN / kSlice;
-  static constexpr int kSliceBytes = 64 * kSlice * kOut;
-  static constexpr int kBuffers = kSlices * kBlocksM > 1 ? 2 : 1;
-  static constexpr int kSharedC = (kGroups * kBuffers * kSliceBytes + 1023) / 1024 * 1024;
-  static constexpr int kShared = kStages * (kBytesA + kBytesB) + kSharedC + 16 * kStages + 16;
-
-  static constexpr bool kInteger = C::a_type == Type::i8 || C::a_type == Type::u8;
+  typedef Bits<C::type_out> Out;
+  static constexpr bool kInteger = !is_float(C::type_a);
   template <bool, class T, class F> struct Pick { typedef T type; };
   template <class T, class F> struct Pick<false, T, F> { typedef F type; };
   typedef typename Pick<kInteger, int, float>::type Acc;
@@ -56,10 +51,9 @@ struct TmaWs {
   static constexpr int kGroupBarrier = 1, kTeamBarrier = kGroupBarrier + kGroups, kTurnBarrier = kTeamBarrier + kTeams;
 
   static_assert(kTeams == 1 || (kTeams == 2 && kTeamGroups == 1), "two teams of one warpgroup, or one team");
-  static_assert(kShared <= C::shared_bytes, "the launch gives less shared memory than the kernel lays out");
-  static_assert(kBlockM % (64 * kTeamGroups) == 0 && kBlockN % 8 == 0 && kBlockK % kSwizzled == 0);
-  static_assert(kElement == bytes_of(C::b_type));
-  static_assert(kElement == 2 || (C::a_k_major && C::b_k_major), "only 16-bit operands may lie along m or n");
+  static_assert(kStages <= 32 && kBlockM % (64 * kTeamGroups) == 0 && kBlockN % 8 == 0 && kBlockK % kSwizzled == 0);
+  static_assert(kElement == bytes_of(C::type_b));
+  static_assert(kElement == 2 || (kAlongA && kAlongB), "only 16-bit operands may lie along m or n");
 
   struct Work {
     int m, n, batch;       // first row and column
@@ -88,12 +82,12 @@ struct TmaWs {
       w.k_begin = w.part * args.split_steps;
       w.k_end = min(args.k_steps, w.k_begin + args.split_steps);
     }
-    int along = args.raster ? args.tiles_m : args.tiles_n, across = args.raster ? args.tiles_n : args.tiles_m;
+    int along = args.along_m ? args.tiles_m : args.tiles_n, across = args.along_m ? args.tiles_n : args.tiles_m;
     int band = tile / (args.swizzle * along), in_band = tile - band * args.swizzle * along;
     int width = min(args.swizzle, across - band * args.swizzle);
     int line = in_band / width, cross = band * args.swizzle + in_band - line * width;
-    int m = (args.raster ? line : cross) * C::cluster_m + rank % C::cluster_m;
-    int n = (args.raster ? cross : line) * C::cluster_n + rank / C::cluster_m;
+    int m = (args.along_m ? line : cross) * C::cluster_m + rank % C::cluster_m;
+    int n = (args.along_m ? cross : line) * C::cluster_n + rank / C::cluster_m;
     w.m = m * kBlockM;
     w.n = n * kBlockN;
     w.block = (w.batch * args.tiles_m * C::cluster_m + m) * (args.tiles_n * C::cluster_n) + n;
@@ -116,7 +110,7 @@ struct TmaWs {
   struct Shared {
     u32 a, b, c, full, empty, flag;
     __device__ __forceinline__ explicit Shared(u32 base)
-        : a(base), b(a + kStages * kBytesA), c(b + kStages * kBytesB), full(c + kSharedC), empty(full + 8 * kStages),
+        : a(base), b(a + kStages * kBytesA), c(b + kStages * kBytesB), full(c + kBytesC), empty(full + 8 * kStages),
           flag(empty + 8 * kStages) {}
   };
 
@@ -134,6 +128,7 @@ struct TmaWs {
   static __device__ __forceinline__ void load(u32 to, const TensorMap* map, u32 bar, int first, int k, int batch,
                                               int part, u16 mask) {
     constexpr int kShare = kRows / kParts;
+    if (kParts == 1) part = 0;
     if constexpr (kKMajor) {
 #pragma unroll
       for (int j = 0; j < kBlockK / kSwizzled; ++j)
@@ -164,9 +159,9 @@ struct TmaWs {
         ptx::mbarrier_wait(s.empty + 8 * ring.slot, ring.phase ^ 1);
         u32 bar = s.full + 8 * ring.slot;
         ptx::mbarrier_expect(bar, kBytesA + kBytesB);
-        load<C::a_k_major, kBlockM, kPartsA>(s.a + ring.slot * kBytesA, a, bar, w.m, k * kBlockK, w.batch, rank_n,
+        load<kAlongA, kBlockM, kPartsA>(s.a + ring.slot * kBytesA, a, bar, w.m, k * kBlockK, w.batch, rank_n,
                                              mask_a);
-        load<C::b_k_major, kRowsB, kPartsB>(s.b + ring.slot * kBytesB, b, bar, w.n, k * kBlockK, w.batch, rank_m,
+        load<kAlongB, kRowsB, kPartsB>(s.b + ring.slot * kBytesB, b, bar, w.n, k * kBlockK, w.batch, rank_m,
                                             mask_b);
         ring.advance();
       }
@@ -195,7 +190,7 @@ struct TmaWs {
     return kKMajor ? (j / 4 * kRows * 128 + j % 4 * 32) / 16 : j * 16 * 128 / 16;
   }
   // From the start of A to its i-th 64 rows.
-  static constexpr int row_offset(int i) { return (C::a_k_major ? i * 64 * 128 : i * kBlockK * 128) / 16; }
+  static constexpr int row_offset(int i) { return (kAlongA ? i * 64 * 128 : i * kBlockK * 128) / 16; }
 
   static __device__ __forceinline__ void release(u32 empty, int lane) {
     if constexpr (kCluster == 1) {
@@ -211,8 +206,8 @@ struct TmaWs {
     // while the one before is still due would pass at once.
     if constexpr (kTeams > 1) ptx::named_barrier(kTurnBarrier + team, 256);
     u32 previous = 0;
-    u32 base_a = descriptor<C::a_k_major>(s.a) + row_offset(group * kBlocksM);
-    u32 base_b = descriptor<C::b_k_major>(s.b);
+    u32 base_a = descriptor<kAlongA>(s.a) + row_offset(group * kBlocksM);
+    u32 base_b = descriptor<kAlongB>(s.b);
 #pragma unroll 1
     for (int k = w.k_begin; k < w.k_end; ++k) {
       ptx::mbarrier_wait(s.full + 8 * ring.slot, ring.phase);
@@ -223,9 +218,9 @@ struct TmaWs {
       for (int j = 0; j < kBlockK * kElement / 32; ++j) {
 #pragma unroll
         for (int i = 0; i < kBlocksM; ++i) {
-          Wgmma<kBlockN>::template run<C::a_type, C::b_type, !C::a_k_major, !C::b_k_major>(
-              acc[i], whole(desc_a + row_offset(i) + k_offset<C::a_k_major, kBlockM>(j)),
-              whole(desc_b + k_offset<C::b_k_major, kRowsB>(j)), j > 0 || k > w.k_begin);
+          Wgmma<kBlockN>::template run<kTypeA, kTypeB, !kAlongA, !kAlongB>(
+              acc[i], whole(desc_a + row_offset(i) + k_offset<kAlongA, kBlockM>(j)),
+              whole(desc_b + k_offset<kAlongB, kRowsB>(j)), j > 0 || k > w.k_begin);
         }
       }
       ptx::wgmma_commit();
@@ -299,7 +294,7 @@ struct TmaWs {
     }
   }
 
-  // Byte offset of (row, column) in a staged slice.
+  // Byte offset of (row, column) in a slice that is staged for TMA.
   static __device__ __forceinline__ u32 staged(int row, int column) {
     u32 at;
     if constexpr (C::swap_ab) {
@@ -311,125 +306,201 @@ struct TmaWs {
     return at ^ (at >> 7 & kMask) << 4;
   }
 
-  // The output value of an accumulator; row and column are the kernel's.
-  static __device__ __forceinline__ float finish(Acc acc, int row, int col, int batch, const TmaWsArgs& args) {
-    float x = static_cast<float>(acc);
-    if constexpr (C::scaled) x *= args.epilogue.alpha;
-    if constexpr (C::beta || C::epilogue_steps > 0) {
-      if (row >= args.rows || col >= args.cols) return x;
-      i64 r = C::swap_ab ? col : row, c = C::swap_ab ? row : col;
-      if constexpr (C::beta)
-        x += args.epilogue.beta *
-             to_float<C::c_type>(static_cast<const Out*>(args.c)[batch * args.c_batch_stride + r * args.c_leading + c]);
-      x = apply_steps<C>(x, r, c, batch, C::swap_ab ? args.rows : args.cols, args.epilogue);
-    }
-    return x;
+  static __device__ __forceinline__ float scaled(Acc acc, const TmaWsArgs& args) {
+    return static_cast<float>(acc) * args.epilogue.alpha;
   }
-  // i32 results without an epilogue stay integers.
-  static constexpr bool kRaw = kInteger && C::c_type == Type::i32 && !C::scaled && !C::beta && C::epilogue_steps == 0;
+  static __device__ __forceinline__ u32 scaled_pair(const Acc* v, const TmaWsArgs& args) {
+    return pack2<C::type_out>(scaled(v[0], args), scaled(v[1], args));
+  }
+  // i32 results of integers stay integers.
+  static constexpr bool kRaw = kInteger && C::type_out == Type::i32;
+
+  // Two neighbours of a row.
+  static __device__ __forceinline__ void stage_pair(u32 buffer, const Acc* v, int row, int col, const TmaWsArgs& args) {
+    u32 first, second;  // as 4-byte elements
+    if constexpr (kRaw) {
+      first = static_cast<u32>(v[0]), second = static_cast<u32>(v[1]);
+    } else if constexpr (kOut == 4) {
+      first = word_of<C::type_out>(scaled(v[0], args)), second = word_of<C::type_out>(scaled(v[1], args));
+    } else {
+      first = scaled_pair(v, args);
+      second = first >> 8 * kOut;
+    }
+    u32 to = buffer + staged(row, col);
+    if constexpr (C::swap_ab) {
+      ptx::store_shared(to, static_cast<Out>(first));
+      ptx::store_shared(buffer + staged(row, col + 1), static_cast<Out>(second));
+    } else if constexpr (kOut == 4) {
+      ptx::store_shared(to, first, second);
+    } else if constexpr (kOut == 2) {
+      ptx::store_shared(to, first);
+    } else {
+      ptx::store_shared(to, static_cast<u16>(first));
+    }
+  }
+
+  // alpha * A B in the output type, by TMA. `row`: of the warpgroup's first row in C.
+  static __device__ __forceinline__ void store_plain(Acc (&acc)[kBlocksM][kAccs], const TensorMap* map, int first_row,
+                                                     int first_col, int batch, u32 memory, const TmaWsArgs& args,
+                                                     int barrier, int& rounds) {
+    int thread = threadIdx.x % 128, warp = thread / 32, lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < kBlocksM; ++i) {
+#pragma unroll
+      for (int slice = 0; slice < kSlices; ++slice) {
+        u32 buffer = memory + rounds % kBuffers * kSliceBytes;
+        ++rounds;
+        if (thread == 0) ptx::tma_store_wait_read<kBuffers - 1>();
+        ptx::named_barrier(barrier, 128);
+        if constexpr (kOut == 2 && kSlice % 16 == 0) {
+          // Lane l addresses row l % 8 (column when transposed) of matrix l / 8: upper and lower 8 rows of 8 columns,
+          // then of the next 8.
+          int half = lane / 8 % 2 * 8, next = lane / 16 * 8;
+#pragma unroll
+          for (int j = 0; j < kSlice; j += 16) {
+            const Acc* v = &acc[i][(slice * kSlice + j) / 2];
+            u32 x[4];
+#pragma unroll
+            for (int e = 0; e < 4; ++e) x[e] = scaled_pair(v + 2 * e, args);
+            if constexpr (C::swap_ab) {
+              ptx::stmatrix_transposed(buffer + staged(warp * 16 + half, j + next + lane % 8), x[0], x[1], x[2], x[3]);
+            } else {
+              ptx::stmatrix(buffer + staged(warp * 16 + half + lane % 8, j + next), x[0], x[1], x[2], x[3]);
+            }
+          }
+        } else {
+#pragma unroll
+          for (int j = 0; j < kSlice; j += 8) {
+#pragma unroll
+            for (int h = 0; h < 2; ++h)
+              stage_pair(buffer, &acc[i][(slice * kSlice + j) / 2 + 2 * h], warp * 16 + lane / 4 + 8 * h,
+                         j + lane % 4 * 2, args);
+          }
+        }
+        ptx::fence_async_shared();
+        ptx::named_barrier(barrier, 128);
+        if (thread == 0) {
+          int row = first_row + i * 64, col = first_col + slice * kSlice;
+          if constexpr (C::swap_ab) {
+#pragma unroll
+            for (int p = 0; p < 64 / kInner; ++p)
+              ptx::tma_store(map, buffer + p * kSlice * kInnerBytes, row + p * kInner, col, batch);
+          } else {
+            ptx::tma_store(map, buffer, col, row, batch);
+          }
+          ptx::tma_store_commit();
+        }
+      }
+    }
+  }
+
+  // Byte offset of an accumulator in a slice that is staged for the epilogue: rows of C are contiguous.
+  static __device__ __forceinline__ u32 staged_acc(int row, int col) {
+    constexpr int kColumns = kShape.epilogue_slice();
+    if constexpr (C::swap_ab) {
+      u32 at = col * 256 + row * 4;
+      return at ^ (at >> 9 & 7) << 4;
+    } else {
+      u32 at = (row * kColumns + col) * 4;
+      return at ^ (at >> 7 & (kColumns / 4 - 1)) << 4;
+    }
+  }
+
+  // Everything: alpha, beta, the steps, any alignment of C. The accumulators go through shared memory, so that the
+  // threads that share a row of C read and write neighbours, and the chain of steps is in a loop, compiled once.
+  static __device__ __forceinline__ void store_general(Acc (&acc)[kBlocksM][kAccs], int first_row, int first_col,
+                                                       int batch, u32 memory, const TmaWsArgs& args, int barrier) {
+    constexpr int kColumns = kShape.epilogue_slice();
+    int thread = threadIdx.x % 128, warp = thread / 32, lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < kBlocksM; ++i) {
+#pragma unroll
+      for (int slice = 0; slice < kBlockN / kColumns; ++slice) {
+        ptx::named_barrier(barrier, 128);
+#pragma unroll
+        for (int j = 0; j < kColumns; j += 8) {
+          const Acc* v = &acc[i][(slice * kColumns + j) / 2];
+          int row = warp * 16 + lane / 4, col = j + lane % 4 * 2;
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            if constexpr (C::swap_ab) {
+              ptx::store_shared(memory + staged_acc(row + 8 * h, col), bits_of(v[2 * h]));
+              ptx::store_shared(memory + staged_acc(row + 8 * h, col + 1), bits_of(v[2 * h + 1]));
+            } else {
+              ptx::store_shared(memory + staged_acc(row + 8 * h, col), bits_of(v[2 * h]), bits_of(v[2 * h + 1]));
+            }
+          }
+        }
+        ptx::named_barrier(barrier, 128);
+        finish_slice(first_row + i * 64, first_col + slice * kColumns, batch, memory, args);
+      }
+    }
+  }
+  // One copy for all slices of a tile.
+  static __device__ __noinline__ void finish_slice(int first_row, int first_col, int batch, u32 memory,
+                                                   const TmaWsArgs& args) {
+    constexpr int kColumns = kShape.epilogue_slice();
+#pragma unroll 1
+    for (int q = threadIdx.x % 128; q < 16 * kColumns; q += 128) {
+      int row, col;
+      if constexpr (C::swap_ab) {
+        row = q % 16 * 4, col = q / 16;
+      } else {
+        row = q / (kColumns / 4), col = q % (kColumns / 4) * 4;
+      }
+      u32 bits[4];
+      ptx::load_shared(memory + staged_acc(row, col), bits);
+      row += first_row, col += first_col;
+      if (row < args.rows && col < args.cols) {
+        if constexpr (C::swap_ab) {
+          finish(bits, col, row, args.rows, batch, args);
+        } else {
+          finish(bits, row, col, args.cols, batch, args);
+        }
+      }
+    }
+  }
+  static __device__ __forceinline__ u32 bits_of(float x) { return __float_as_uint(x); }
+  static __device__ __forceinline__ u32 bits_of(int x) { return static_cast<u32>(x); }
+
+  // Up to four neighbours of a row of the problem's C, which has n columns.
+  static __device__ __forceinline__ void finish(const u32 (&bits)[4], int row, int col, int n, int batch,
+                                                const TmaWsArgs& args) {
+    const GpuEpilogueArgs& e = args.epilogue;
+    Out* c = static_cast<Out*>(args.c) + batch * args.c_batch_stride + row * args.c_leading + col;
+    int live = min(4, n - col);
+    bool wide = args.wide && live == 4;
+    if constexpr (kRaw && C::epilogue_count == 0) {
+      if (e.alpha == 1 && (e.beta == 0 || e.beta == 1)) {
+        for (int i = 0; i < live; ++i) c[i] = bits[i] + (e.beta == 0 ? 0 : c[i]);
+        return;
+      }
+    }
+    float x[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[i] = scaled(as_acc(__uint_as_float(bits[i])), args);
+    if (e.beta != 0) {
+      float old[4];
+      load4<C::type_out>(c, live, wide, old);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) x[i] += e.beta * old[i];
+    }
+    apply_steps<C>(x, row, col, batch, n, live, wide, e);
+    store4<C::type_out>(c, live, wide, x);
+  }
 
   static __device__ __forceinline__ void store(Acc (&acc)[kBlocksM][kAccs], const TensorMap* map, const Work& w,
                                                const Shared& s, const TmaWsArgs& args, int consumer, int group,
                                                int& rounds) {
-    int thread = threadIdx.x % 128, warp = thread / 32, lane = threadIdx.x % 32;
-#pragma unroll
-    for (int i = 0; i < kBlocksM; ++i) {
-      int row0 = w.m + (group * kBlocksM + i) * 64;
-#pragma unroll
-      for (int slice = 0; slice < kSlices; ++slice) {
-        u32 buffer = s.c + (consumer * kBuffers + rounds % kBuffers) * kSliceBytes;
-        ++rounds;
-        if (C::tma_c && thread == 0) ptx::tma_store_wait_read<kBuffers - 1>();
-        ptx::named_barrier(kGroupBarrier + consumer, 128);
-#pragma unroll
-        for (int j = 0; j < kSlice; j += 8) {
-          Acc* v = &acc[i][(slice * kSlice + j) / 2];
-          int row = warp * 16 + lane / 4, col = j + lane % 4 * 2;
-          if constexpr (kRaw) {
-#pragma unroll
-            for (int e = 0; e < 4; ++e)
-              ptx::store_shared(buffer + staged(row + e / 2 * 8, col + e % 2), static_cast<u32>(v[e]));
-          } else {
-            float x[4];
-#pragma unroll
-            for (int e = 0; e < 4; ++e)
-              x[e] = finish(v[e], row0 + row + e / 2 * 8, w.n + slice * kSlice + col + e % 2, w.batch, args);
-            if constexpr (kOut == 2) {
-              // Lane l addresses row l % 8 of matrix l / 8 (columns when transposed): upper and lower 8 rows.
-              int half = lane / 8 % 2 * 8;
-              u32 upper = pack2<C::c_type>(x[0], x[1]), lower = pack2<C::c_type>(x[2], x[3]);
-              if constexpr (C::swap_ab) {
-                ptx::stmatrix_transposed(buffer + staged(warp * 16 + half, j + lane % 8), upper, lower);
-              } else {
-                ptx::stmatrix(buffer + staged(warp * 16 + half + lane % 8, j), upper, lower);
-              }
-            } else if constexpr (kOut == 4) {
-              if constexpr (C::swap_ab) {
-#pragma unroll
-                for (int e = 0; e < 4; ++e)
-                  ptx::store_shared(buffer + staged(row + e / 2 * 8, col + e % 2), word_of<C::c_type>(x[e]));
-              } else {
-#pragma unroll
-                for (int h = 0; h < 2; ++h)
-                  ptx::store_shared(buffer + staged(row + h * 8, col), word_of<C::c_type>(x[2 * h]),
-                                    word_of<C::c_type>(x[2 * h + 1]));
-              }
-            } else {
-#pragma unroll
-              for (int h = 0; h < 2; ++h) {
-                u32 pair = pack2<C::c_type>(x[2 * h], x[2 * h + 1]);
-                if constexpr (C::swap_ab) {
-                  ptx::store_shared(buffer + staged(row + h * 8, col), static_cast<u8>(pair));
-                  ptx::store_shared(buffer + staged(row + h * 8, col + 1), static_cast<u8>(pair >> 8));
-                } else {
-                  ptx::store_shared(buffer + staged(row + h * 8, col), static_cast<u16>(pair));
-                }
-              }
-            }
-          }
-        }
-        int col0 = w.n + slice * kSlice;
-        if constexpr (C::tma_c) {
-          ptx::fence_async_shared();
-          ptx::named_barrier(kGroupBarrier + consumer, 128);
-          if (thread == 0) {
-            if constexpr (C::swap_ab) {
-#pragma unroll
-              for (int p = 0; p < 64 / kInner; ++p)
-                ptx::tma_store(map, buffer + p * kSlice * kInnerBytes, row0 + p * kInner, col0, w.batch);
-            } else {
-              ptx::tma_store(map, buffer, col0, row0, w.batch);
-            }
-            ptx::tma_store_commit();
-          }
-        } else {
-          ptx::named_barrier(kGroupBarrier + consumer, 128);
-          copy_out(buffer, row0, col0, w.batch, args, thread);
-        }
+    u32 memory = s.c + consumer * kShape.group_bytes_c();
+    int row = w.m + group * kBlocksM * 64;
+    if constexpr (kStoreTma && C::epilogue_count == 0) {
+      if (args.epilogue.beta == 0 && (!kRaw || args.epilogue.alpha == 1)) {
+        store_plain(acc, map, row, w.n, w.batch, memory, args, kGroupBarrier + consumer, rounds);
+        return;
       }
     }
-  }
-
-  // Where C cannot be a tensor map's (its rows do not start at multiples of 16 bytes): element by element.
-  static __device__ __forceinline__ void copy_out(u32 buffer, int row0, int col0, int batch, const TmaWsArgs& args,
-                                                  int thread) {
-    Out* c = static_cast<Out*>(args.c) + batch * args.c_batch_stride;
-    constexpr int kAcross = C::swap_ab ? 64 : kSlice;  // elements along the contiguous axis of C
-#pragma unroll 4
-    for (int e = thread; e < 64 * kSlice; e += 128) {
-      int row = C::swap_ab ? e % kAcross : e / kAcross, col = C::swap_ab ? e / kAcross : e % kAcross;
-      if (row0 + row >= args.rows || col0 + col >= args.cols) continue;
-      i64 r = C::swap_ab ? col0 + col : row0 + row, x = C::swap_ab ? row0 + row : col0 + col;
-      u32 from = buffer + staged(row, col), word;
-      if constexpr (kOut == 4) asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(from) : "memory");
-      if constexpr (kOut == 2) {
-        u16 h;
-        asm volatile("ld.shared.b16 %0, [%1];" : "=h"(h) : "r"(from) : "memory");
-        word = h;
-      }
-      if constexpr (kOut == 1) asm volatile("ld.shared.u8 %0, [%1];" : "=r"(word) : "r"(from) : "memory");
-      c[r * args.c_leading + x] = static_cast<Out>(word);
-    }
+    store_general(acc, row, w.n, w.batch, memory, args, kGroupBarrier + consumer);
   }
 
   static __device__ __forceinline__ void consume(const TensorMap* c, const TmaWsArgs& args, const Shared& s, int rank,
@@ -462,24 +533,25 @@ struct TmaWs {
         }
       }
     }
-    if (C::tma_c && threadIdx.x % 128 == 0) ptx::tma_store_wait_read<0>();
+    if (kStoreTma && threadIdx.x % 128 == 0) ptx::tma_store_wait_read<0>();
   }
 
-  static __device__ __forceinline__ void run(const TensorMap* a, const TensorMap* b, const TensorMap* c,
-                                             const TmaWsArgs& args) {
+  static __device__ __forceinline__ void run(const Params& params) {
+    const TensorMap *a = &params.a, *b = &params.b, *c = &params.c;
+    const TmaWsArgs& args = params.args;
     extern __shared__ __align__(1024) unsigned char memory[];
     Shared s(ptx::shared_address(memory));
     int rank = kCluster > 1 ? static_cast<int>(ptx::cluster_rank()) : 0;
-    if (threadIdx.x == 0) {
+    if (threadIdx.x < kStages) {
+      ptx::mbarrier_init(s.full + 8 * threadIdx.x, 1);
+      ptx::mbarrier_init(s.empty + 8 * threadIdx.x, kCluster * C::wave_m);
+      ptx::mbarrier_init_fence();
+    } else if (threadIdx.x == 32) {
       ptx::prefetch_map(a);
       ptx::prefetch_map(b);
-      if constexpr (C::tma_c) ptx::prefetch_map(c);
-      for (int i = 0; i < kStages; ++i) {
-        ptx::mbarrier_init(s.full + 8 * i, 1);
-        ptx::mbarrier_init(s.empty + 8 * i, kCluster * C::wave_m);
-      }
-      ptx::mbarrier_init_fence();
+      if constexpr (kStoreTma) ptx::prefetch_map(c);
     }
+    __syncwarp();
     if constexpr (kCluster > 1) {
       ptx::cluster_arrive();
       ptx::cluster_wait();
@@ -502,3 +574,5 @@ struct TmaWs {
     }
   }
 };
+
+}  // namespace tsr

@@ -6,6 +6,8 @@
 #include "cuda/ptx.h"
 #include "gpu/types.h"
 
+namespace tsr {
+
 template <int kN> struct Wgmma;
 
 // Placeholders and operands of the n / 2 accumulators of a thread, each list on top of the one before.
@@ -104,3 +106,5 @@ TSR_WGMMA(208, "%104", "%105", "%106", "%107", "%108")
 TSR_WGMMA(224, "%112", "%113", "%114", "%115", "%116")
 TSR_WGMMA(240, "%120", "%121", "%122", "%123", "%124")
 TSR_WGMMA(256, "%128", "%129", "%130", "%131", "%132")
+
+}  // namespace tsr

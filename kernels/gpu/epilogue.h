@@ -1,20 +1,11 @@
-// alpha * acc + beta * C and the element-wise chain behind it. The kinds are in Config, their numbers come with the
-// launch, so that kernels differing in numbers alone are one.
+// The element-wise chain behind alpha * A B + beta * C. The kinds are in Config, their numbers come with the launch, so
+// that kernels differing in numbers alone are one.
 #pragma once
 
-#include "gpu/epilogue_args.h"
+#include "gpu/abi.h"
 #include "gpu/types.h"
 
-// As tessera::EpilogueKind, in its order.
-enum class Step : int {
-  bias, add, add_row, add_col, mul, mul_row, mul_col,
-  scale, relu, leaky_relu, gelu, gelu_tanh, silu, sigmoid, tanh,
-  hardswish, clamp, quant
-};
-
-constexpr bool reads_d(Step s) { return s <= Step::mul_col; }
-constexpr bool reads_row(Step s) { return s == Step::bias || s == Step::add_row || s == Step::mul_row; }
-constexpr bool reads_column(Step s) { return s == Step::add_col || s == Step::mul_col; }
+namespace tsr {
 
 __device__ __forceinline__ float sigmoid_of(float x) { return 1.0f / (1.0f + __expf(-x)); }
 __device__ __forceinline__ float tanh_of(float x) {
@@ -39,24 +30,32 @@ __device__ __forceinline__ float step_value(Step s, float x, float d, const floa
     case Step::hardswish: return x * fminf(fmaxf(x + 3.0f, 0.0f), 6.0f) * (1.0f / 6);
     case Step::clamp: return x != x ? x : fminf(fmaxf(x, p[0]), p[1]);
     case Step::quant: return rintf(x * p[0]) + p[1];
+    case Step::none: break;
   }
   return x;
 }
 
-// The chain on one element, at (row, col) of batch `batch` of the problem's C; both inside it.
+// The chain on up to four neighbours of a row of the problem's C, from (row, col); `live` of them are inside.
 template <class C, int kStep = 0, int kD = 0>
-__device__ __forceinline__ float apply_steps(float x, long long row, long long col, int batch, long long n,
-                                             const EpilogueArgs& args) {
-  if constexpr (kStep == C::epilogue_steps) {
-    return x;
-  } else {
+__device__ __forceinline__ void apply_steps(float (&x)[4], int row, int col, int batch, int n, int live, bool wide,
+                                            const GpuEpilogueArgs& args) {
+  if constexpr (kStep < C::epilogue_count) {
     constexpr Step s = C::epilogue[kStep];
-    float d = 0;
+    float d[4] = {};
     if constexpr (reads_d(s)) {
-      long long at = reads_row(s) ? col : reads_column(s) ? row : batch * args.d_batch_stride + row * n + col;
-      d = to_float<C::d_type>(static_cast<const Bits<C::d_type>*>(args.d[kD])[at]);
+      auto* base = static_cast<const Bits<C::type_d>*>(args.d[kD]);
+      if constexpr (reads_column(s)) {
+        d[0] = d[1] = d[2] = d[3] = to_float<C::type_d>(base[row]);
+      } else if constexpr (reads_row(s)) {
+        load4<C::type_d>(base + col, live, wide, d);
+      } else {
+        load4<C::type_d>(base + batch * args.d_batch_stride + static_cast<long long>(row) * n + col, live, wide, d);
+      }
     }
-    x = step_value(s, x, d, args.params[kStep]);
-    return apply_steps<C, kStep + 1, kD + (reads_d(s) ? 1 : 0)>(x, row, col, batch, n, args);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[i] = step_value(s, x[i], d[i], args.params[kStep]);
+    apply_steps<C, kStep + 1, kD + (reads_d(s) ? 1 : 0)>(x, row, col, batch, n, live, wide, args);
   }
 }
+
+}  // namespace tsr
