@@ -1,4 +1,4 @@
-// The space files: which knobs a family has and where their values come from. Format: docs/adding_a_knob.md.
+// The space files: which knobs a family has and where their values come from. Format: docs/adding.md.
 #pragma once
 
 #include <cstdint>
