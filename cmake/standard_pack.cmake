@@ -1,5 +1,5 @@
-# The standard pack: the kernels that the model chooses over suites/cpu_gemm.csv on this machine's architecture, so
-# that those problems need no compiler at run time.
+# The standard pack: the kernels that the model chooses over suites/cpu_gemm.csv on this machine's architecture, with
+# few and with many threads, so that those problems need no compiler at run time.
 # As a script (cmake -DTESSERA=... -DCXX=... -DOUT=... -DCACHE=... -P): makes OUT/standard-<arch>.pack.
 if(CMAKE_SCRIPT_MODE_FILE)
   # The cache holds the kernels of earlier builds: only changed ones are compiled again.
@@ -22,7 +22,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
   file(MAKE_DIRECTORY ${OUT})
   execute_process(
     COMMAND ${TESSERA} pack create --suite cpu_gemm --dtype f32,bf16,i8 --kernels-only --quiet
-            --out ${OUT}/standard-${here}.pack
+            --thread-counts 1,2,8,32 --out ${OUT}/standard-${here}.pack
     COMMAND_ERROR_IS_FATAL ANY)
   return()
 endif()

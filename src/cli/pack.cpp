@@ -23,6 +23,7 @@ constexpr Option kOptions[] = {
     {"--dtype", "T,...", "create: these element types instead of the suites'", Complete::dtype},
     {"--prepack", "", "create: for packed B too"},
     {"--jobs", "N", "create: compilers at once; 0 = all cores"},
+    {"--thread-counts", "N,...", "create: what is chosen with each of these numbers of threads"},
     {"--kernels-only", "", "create: leave the decisions out"},
 };
 
@@ -46,11 +47,22 @@ std::vector<Problem> wanted(const Invocation& call) {
   return out;
 }
 
-int create(const Invocation& call) {
-  const std::string path = call.value("--out");
-  if (path.empty()) throw UsageError("--out FILE is missing");
-  const std::vector<Problem> problems = wanted(call);
-  const DispatcherOptions options = call.dispatcher_options();
+// Thread counts that the kernels are chosen for; --threads alone without a list.
+std::vector<int> thread_counts(const Invocation& call, int threads) {
+  std::vector<int> out;
+  for (const std::string& text : call.list("--thread-counts")) {
+    const auto count = parse_int(text);
+    if (!count || *count < 1 || *count > 4096)
+      throw UsageError("--thread-counts takes numbers from 1 to 4096, not '" + text + "'");
+    out.push_back(static_cast<int>(*count));
+  }
+  if (out.empty()) out.push_back(threads);
+  return out;
+}
+
+// Adds what `problems` need with the threads of `options`.
+void add_kernels(const Invocation& call, const std::vector<Problem>& problems,
+                 const DispatcherOptions& options, PackWriter& writer) {
   Dispatcher dispatcher(options);
   {
     std::unique_ptr<Progress> progress;
@@ -65,7 +77,6 @@ int create(const Invocation& call) {
   }
   const auto backend = make_backend(options.device, options.threads);
   KernelCache cache({.directory = options.cache_dir, .packs = options.packs});
-  PackWriter writer;
   std::set<std::string> seen;
   for (const Problem& p : problems) {
     const Choice& choice = dispatcher.get(p).choice();
@@ -73,6 +84,18 @@ int create(const Invocation& call) {
     if (seen.insert(source.symbol).second) writer.add(source, cache.get_or_build(source, *backend).binary);
     if (!call.has("--kernels-only"))
       writer.decide({backend->arch().name, to_string(p), to_string(choice.config)});
+  }
+}
+
+int create(const Invocation& call) {
+  const std::string path = call.value("--out");
+  if (path.empty()) throw UsageError("--out FILE is missing");
+  const std::vector<Problem> problems = wanted(call);
+  DispatcherOptions options = call.dispatcher_options();
+  PackWriter writer;
+  for (int threads : thread_counts(call, options.threads)) {
+    options.threads = threads;
+    add_kernels(call, problems, options, writer);
   }
   writer.write(path);
   const auto pack = Pack::open(path);
