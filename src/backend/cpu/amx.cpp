@@ -88,7 +88,9 @@ class AmxKernel : public CpuKernel {
     const int64_t leading = ldb == Problem::kPacked ? view_.b.contiguous() : ldb;
     Side side = right_;
     (view_.b.row_major() ? side.k_stride : side.lane_stride) = leading;
-    const int64_t stride = leading * (view_.b.row_major() ? view_.k : view_.n) * bytes_of(side.type);
+    // One B for all batches is packed once for each.
+    const int64_t stride =
+        view_.b.group_stride == 0 ? 0 : leading * (view_.b.row_major() ? view_.k : view_.n) * bytes_of(side.type);
     for (int64_t g = 0; g < view_.groups; ++g) {
       char* out = static_cast<char*>(packed) + g * packed_group_bytes();
       for (int64_t k0 = 0; k0 < view_.k; k0 += depth_) {

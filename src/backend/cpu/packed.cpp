@@ -88,7 +88,8 @@ class PackedKernel : public CpuKernel {
     Operand o = view_.b;
     const int64_t leading = ldb == Problem::kPacked ? o.contiguous() : ldb;
     (o.row_major() ? o.row_stride : o.col_stride) = leading;
-    const int64_t stride = leading * (o.row_major() ? o.rows : o.cols) * bytes_of(o.type);
+    // One B for all batches is packed once for each.
+    const int64_t stride = o.group_stride == 0 ? 0 : leading * (o.row_major() ? o.rows : o.cols) * bytes_of(o.type);
     for (int64_t g = 0; g < view_.groups; ++g) {
       for (int64_t n = 0; n < view_.n; n += tile_n_) {
         pack_b_panel(static_cast<const char*>(b) + g * stride, o, 0, view_.k, n, view_.n,
