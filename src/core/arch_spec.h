@@ -1,5 +1,5 @@
 // What a device can do: one JSON file in arch/ per architecture, nothing about an architecture anywhere else.
-// Format: docs/adding_an_architecture.md.
+// Format: docs/adding.md.
 #pragma once
 
 #include <array>
@@ -30,7 +30,8 @@ struct Instruction {
   bool operator==(const Instruction&) const = default;
 };
 
-// CPU: bytes per core (L1, L2) or shared (L3), bandwidth of one core. GPU: L1 per compute unit, the others per device.
+// CPU: bytes per core (L1, L2) or shared (L3), bandwidth of one core. GPU: L1 per compute unit, the others
+// per device.
 struct CacheLevel {
   int64_t bytes = 0;
   double bytes_per_cycle = 0;  // read bandwidth
@@ -54,33 +55,33 @@ struct ArchSpec {
   std::string name;
   std::string description;
   BackendKind backend = BackendKind::cpu;
-  std::vector<Family> families;           // that this architecture runs
+  std::vector<Family> families;  // that this architecture runs
   std::vector<Instruction> instructions;
-  double clock_ghz = 0;                   // nominal; only scales predicted times
-  int compute_units = 1;                  // cores used, SMs or CUs. Set from the device or the dispatcher's threads
+  double clock_ghz = 0;   // nominal; only scales predicted times
+  int compute_units = 1;  // cores used, SMs or CUs. Set from the device or the dispatcher's threads
 
   // CPU
-  int rank = 0;                           // among the architectures a CPU satisfies the highest rank is detected
-  std::vector<std::string> features;      // /proc/cpuinfo flags it needs
-  std::vector<std::string> compile_flags; // for g++ and clang++
+  int rank = 0;                       // among the architectures a CPU satisfies the highest rank is detected
+  std::vector<std::string> features;  // /proc/cpuinfo flags it needs
+  std::vector<std::string> compile_flags;  // for g++ and clang++
   int vector_bits = 0, vector_registers = 0;
 
   // Typical sizes and bandwidths
-  CacheLevel l1, l2, l3, dram;            // dram.bytes unused
+  CacheLevel l1, l2, l3, dram;  // dram.bytes unused
 
   // GPU
-  int wave_size = 0;                      // lanes of a wave (warp)
+  int wave_size = 0;  // lanes of a wave (warp)
   int max_threads_per_block = 0;
-  int64_t smem_bytes = 0;                 // shared memory one workgroup may use
+  int64_t smem_bytes = 0;  // shared memory one workgroup may use
   int registers_per_thread = 0;
   int max_cluster = 1;
-  int compute_capability = 0;             // CUDA: 10 * major + minor
-  std::string f8_encoding;                // "ocp" or "fnuz" where 8-bit floats are native, else ""
-  std::vector<std::array<int, 3>> wave_grids;         // allowed (wave_m, wave_n, wave_k); empty = any
+  int compute_capability = 0;                  // CUDA: 10 * major + minor
+  std::string f8_encoding;                     // "ocp" or "fnuz" where 8-bit floats are native, else ""
+  std::vector<std::array<int, 3>> wave_grids;  // allowed (wave_m, wave_n, wave_k); empty = any
   std::vector<PipelineTraits> pipelines;
-  std::array<int, 3> min_tile{1, 1, 1};               // least block m, n, k
-  std::array<int, 3> tile_align{1, 1, 1};             // of which block m, n, k are multiples
-  std::array<int, 3> min_tile_preshuffle{1, 1, 1};    // the same with preshuffled B
+  std::array<int, 3> min_tile{1, 1, 1};             // least block m, n, k
+  std::array<int, 3> tile_align{1, 1, 1};           // of which block m, n, k are multiples
+  std::array<int, 3> min_tile_preshuffle{1, 1, 1};  // the same with preshuffled B
   std::array<int, 3> tile_align_preshuffle{1, 1, 1};
 
   // Fitted constants of the analytic model, by name; see src/model/analytic.cpp for their meaning and units.
@@ -105,19 +106,21 @@ Json to_json(const ArchSpec& a);
 // Error(bad_input), naming the key, when facts contradict each other.
 void check_arch(const ArchSpec& a);
 
-// The architectures embedded in this binary (arch/*.json), loaded and validated on first use, ordered by name.
+// The architectures embedded in this binary (arch/*.json), loaded and validated on first use, ordered by
+// name.
 std::span<const ArchSpec> all_archs();
 // Error(bad_input) with the known names (and the nearest one) when there is none of that name.
 const ArchSpec& find_arch(std::string_view name);
 
-// The highest-ranked embedded CPU architecture that needs no other features than these (words of /proc/cpuinfo).
-// Error(unsupported) when there is none.
+// The highest-ranked embedded CPU architecture that needs no other features than these (words of
+// /proc/cpuinfo). Error(unsupported) when there is none.
 const ArchSpec& best_cpu_arch(std::span<const std::string_view> features);
 
 // Features of the running processor, in /proc/cpuinfo's words; those of AMX only where the kernel grants it.
 std::vector<std::string> cpu_features();
 
-// best_cpu_arch of the running processor, with its core count and cache sizes.
+// best_cpu_arch of the running processor, or the lesser one that TESSERA_ARCH names, with its core count and
+// cache sizes.
 ArchSpec detect_cpu();
 
 }  // namespace tessera

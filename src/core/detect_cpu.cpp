@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 
 #include "base/text.h"
@@ -80,6 +81,20 @@ void read_caches(ArchSpec& a) {
   }
 }
 
+// The architecture that TESSERA_ARCH asks for.
+const ArchSpec& wanted_arch(std::string_view name, const std::vector<std::string>& features) {
+  const ArchSpec& a = find_arch(name);
+  std::vector<std::string> missing;
+  for (const std::string& needed : a.features) {
+    if (std::find(features.begin(), features.end(), needed) == features.end()) missing.push_back(needed);
+  }
+  if (a.backend == BackendKind::cpu && missing.empty()) return a;
+  throw Error(ErrorCode::unsupported,
+              "TESSERA_ARCH=" + a.name + ": this processor lacks " +
+                  (a.backend == BackendKind::cpu ? join(missing, " ") : "all of it"),
+              "unset TESSERA_ARCH");
+}
+
 }  // namespace
 
 const ArchSpec& best_cpu_arch(std::span<const std::string_view> features) {
@@ -106,7 +121,10 @@ std::vector<std::string> cpu_features() {
 
 ArchSpec detect_cpu() {
   const std::vector<std::string> features = cpu_features();
-  ArchSpec a = best_cpu_arch(std::vector<std::string_view>(features.begin(), features.end()));
+  const char* wanted = std::getenv("TESSERA_ARCH");
+  ArchSpec a = wanted && *wanted
+                   ? wanted_arch(wanted, features)
+                   : best_cpu_arch(std::vector<std::string_view>(features.begin(), features.end()));
   a.compute_units = allowed_cores();
   read_caches(a);
   return a;
