@@ -3,6 +3,7 @@
 
 Installs into one prefix, moves it, and builds and runs a consumer by find_package and by pkg-config.
 """
+import json
 import os
 import pathlib
 import shutil
@@ -70,6 +71,11 @@ def main():
             f"-Wl,-rpath,{lib}")
         expect("consumer ok" in run(work / "by_pkg_config", env=environment), "the pkg-config consumer")
 
+        if any((build / "share/tessera").glob("standard-*.pack")):
+            # The program finds the pack beside it, and needs no compiler for what the pack holds.
+            done = json.loads(run(prefix / "bin/tessera", "run", "gemm m=128 n=3072 k=768 dtype=f32", "--json", "--quiet",
+                                  env=dict(environment, TESSERA_CXX="/nonexistent", TESSERA_CACHE_DIR=str(work / "c2"))))
+            expect(done["verified"] is True, f"a run from the standard pack without a compiler: {done}")
         version = run(prefix / "bin/tessera", "--version", env=environment)
         expect("0.1" in version, f"tessera --version printed '{version}'")
     print("installed, moved, used by find_package and by pkg-config")

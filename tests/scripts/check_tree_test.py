@@ -46,6 +46,10 @@ class CheckTree(unittest.TestCase):
                  "src/core/a.cpp": '#include "tessera/x.h"\n'}
         self.assertEqual(len(self.includes(files)), 1)
 
+    def test_of_two_files_of_one_name_the_lower_has_the_header(self):
+        files = {"include/tessera/x.h": "", "src/cli/x.cpp": "", "src/runtime/x.cpp": '#include "tessera/x.h"\n'}
+        self.assertEqual(self.includes(files), [])
+
     def test_a_public_header_without_a_cpp_must_be_listed(self):
         self.assertEqual(len(self.includes({"include/tessera/lonely.h": ""})), 1)
 
