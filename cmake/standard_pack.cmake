@@ -1,6 +1,6 @@
 # The standard pack: the kernels that the model chooses over suites/cpu_gemm.csv on this machine's architecture, with
 # few and with many threads, so that those problems need no compiler at run time.
-# As a script (cmake -DTESSERA=... -DCXX=... -DOUT=... -DCACHE=... -P): makes OUT/standard-<arch>.pack.
+# As a script (cmake -DTESSERA=... -DCXX=... -DOUT=... -DCACHE=... -DARCHS=... -P): makes OUT/standard-<arch>.pack.
 if(CMAKE_SCRIPT_MODE_FILE)
   # The cache holds the kernels of earlier builds: only changed ones are compiled again.
   set(ENV{TESSERA_CACHE_DIR} ${CACHE})
@@ -9,30 +9,51 @@ if(CMAKE_SCRIPT_MODE_FILE)
   string(JSON count LENGTH "${listing}")
   math(EXPR last "${count} - 1")
   set(here "")
+  set(cpus "")
   foreach(i RANGE ${last})
+    string(JSON name GET "${listing}" ${i} name)
+    string(JSON backend GET "${listing}" ${i} backend)
     string(JSON detected GET "${listing}" ${i} detected)
+    if(backend STREQUAL "cpu")
+      list(APPEND cpus ${name})
+    endif()
     if(detected)
-      string(JSON here GET "${listing}" ${i} name)
+      set(here ${name})
     endif()
   endforeach()
   if(NOT here)
     message(STATUS "No standard pack: this processor is of no known architecture")
     return()
   endif()
+  if(ARCHS STREQUAL "all")
+    set(archs ${cpus})
+  else()
+    set(archs ${here})
+  endif()
   file(MAKE_DIRECTORY ${OUT})
-  execute_process(
-    COMMAND ${TESSERA} pack create --suite cpu_gemm --dtype f32,bf16,i8 --kernels-only --quiet
-            --thread-counts 1,2,8,32 --out ${OUT}/standard-${here}.pack
-    COMMAND_ERROR_IS_FATAL ANY)
+  foreach(arch IN LISTS archs)
+    set(ENV{TESSERA_ARCH} ${arch})
+    execute_process(
+      COMMAND ${TESSERA} pack create --suite cpu_gemm --dtype f32,bf16,i8 --kernels-only --quiet
+              --thread-counts 1,2,8,32 --out ${OUT}/standard-${arch}.pack
+      RESULT_VARIABLE failed)
+    if(failed AND arch STREQUAL here)
+      message(FATAL_ERROR "the standard pack of ${arch} could not be made")
+    elseif(failed)
+      message(STATUS "No standard pack for ${arch}: it takes a processor that has it")
+    endif()
+  endforeach()
   return()
 endif()
 
+set(TESSERA_PACK_ARCHS "here" CACHE STRING
+    "Standard packs to make: here (this processor's architecture) or all (every one it can run, for packages)")
 set(pack_dir ${CMAKE_BINARY_DIR}/share/tessera)
 set(pack_stamp ${CMAKE_BINARY_DIR}/standard_pack.stamp)
 add_custom_command(
   OUTPUT ${pack_stamp}
   COMMAND ${CMAKE_COMMAND} -DTESSERA=$<TARGET_FILE:tessera_cli> -DCXX=${CMAKE_CXX_COMPILER} -DOUT=${pack_dir}
-          -DCACHE=${CMAKE_BINARY_DIR}/pack-cache -P ${CMAKE_CURRENT_LIST_FILE}
+          -DCACHE=${CMAKE_BINARY_DIR}/pack-cache -DARCHS=${TESSERA_PACK_ARCHS} -P ${CMAKE_CURRENT_LIST_FILE}
   COMMAND ${CMAKE_COMMAND} -E touch ${pack_stamp}
   DEPENDS tessera_cli ${CMAKE_CURRENT_LIST_FILE}
   COMMENT "Making the standard pack"
