@@ -34,13 +34,25 @@ struct Cpu {
     return bytes / level.bytes_per_cycle;
   }
 
-  // Packing `elements` of `o` so that k_group elements along k sit together.
-  double pack(const Operand& o, double elements, bool k_contiguous) const {
-    const DType compute = compute_type(o.type, inst);
-    const double bytes = elements * bytes_of(compute);
-    double cycles = bytes * (k_contiguous ? t.pack_transpose : t.pack_copy);
-    if (compute != o.type) cycles += bytes * t.pack_convert;
-    return cycles;
+  bool converts(const Operand& o) const {
+    return inst.k == 1 ? o.type != DType::f32 : compute_type(o.type, inst) != o.type || inst.name == "madd16";
+  }
+  // Bytes of an operand in the words that instructions take.
+  double word_bytes(double elements) const {
+    const int group = inst.m > 1 ? k_group(compute_type(left.type, inst)) : inst.k;
+    return elements * 4.0 / group;
+  }
+  // Whether k is contiguous in an operand that is A of the problem (m x k), or B (k x n).
+  static bool along_k(const Operand& o, bool is_a) { return is_a ? o.col_stride == 1 : o.row_stride == 1; }
+
+  // Copying `elements` of an operand that k runs across (or along, `turned`) into words: the slower of the
+  // shuffles and of reading it from where it lives.
+  double copy(const Operand& o, double elements, bool turned) const {
+    const double bytes = word_bytes(elements);
+    const double cycles =
+        bytes * (turned ? t.pack_transpose : t.pack_copy) + (converts(o) ? bytes * t.pack_convert : 0);
+    const double memory = elements * bytes_of(o.type);
+    return cycles + read(memory, memory);
   }
 
   // Register tiles over the whole of C, `step(rows, cols)` giving cycles per k step of a tile with that many
@@ -56,57 +68,85 @@ struct Cpu {
     return cycles;
   }
 
+  // Operands read in place: so many lines advance side by side, which costs bandwidth beyond a few.
+  double stream(double bytes, double lines) const {
+    return read(bytes, bytes) * (1 + t.stream_penalty * lines);
+  }
+
+  double issue_per_cycle() const { return t.issue_share * inst.flops_per_cycle / (2.0 * inst.n * inst.k); }
+
   void packed() {
-    const double group = inst.k, vector = inst.n;
-    const double issue = inst.flops_per_cycle / (2.0 * vector * group);
-    const double steps = std::ceil(w.depth / group);
+    const double issue = issue_per_cycle(), steps = std::ceil(w.depth / inst.k);
     w.math = steps * over_tiles([&](double r, double n) {
-               const double vectors = std::ceil(n / vector);
+               const double vectors = std::ceil(n / inst.n);
                return step_cycles(r * vectors, r + vectors, issue, t);
              });
-    if (!v.b_prepacked)
-      w.pack_b = pack(right, w.cols * w.depth, right.contiguous() == static_cast<int64_t>(w.depth));
-    if (c.pack_a) w.pack_a = pack(left, w.rows * w.depth, false);
-    // A panel of B is read once per row tile; the part of it beyond L1 comes from L2.
-    const double block_k = c.block_k ? std::min<double>(c.block_k, w.depth) : w.depth;
-    const double panel = block_k * w.tile_n * bytes_of(compute_type(right.type, inst));
-    w.staged = panel;
-    w.memory = w.row_tiles * w.col_tiles * std::ceil(w.depth / block_k) * read(panel, panel) * 0.25;
-    w.memory += w.col_tiles * read(w.bytes_a, w.bytes_a) * 0.25;
+    const bool b_in_place = inst.k == 1 && right.type == DType::f32 && !along_k(right, c.swap_ab) &&
+                            w.row_tiles <= 2 && !v.b_prepacked;
+    if (!v.b_prepacked && !b_in_place) w.pack_b = copy(right, w.cols * w.depth, along_k(right, c.swap_ab));
+    const bool fits = !converts(left) && w.rows >= w.tile_m &&
+                      (inst.k == 1 || (along_k(left, !c.swap_ab) && v.k % inst.k == 0)) &&
+                      !(inst.name == "vnni" && left.type == DType::i8);
+    if (c.pack_a || !fits) w.pack_a = copy(left, w.rows * w.depth, !along_k(left, !c.swap_ab));
+    // Each row tile reads the panel of B again, from L1 or L2; each panel reads A again.
+    w.staged = word_bytes(w.tile_n * w.depth);
+    const double a_block = word_bytes(w.rows * w.depth);
+    w.memory = w.row_tiles * w.col_tiles * read(w.staged, w.staged) * t.reread_share;
+    w.memory += w.col_tiles * read(a_block, std::min(a_block, 0.5 * static_cast<double>(a.l2.bytes))) *
+                t.reread_share;
+    if (v.b_prepacked || b_in_place)
+      w.memory += read(word_bytes(w.cols * w.depth), word_bytes(w.cols * w.depth));
+    w.memory += read(w.bytes_a, w.bytes_a);
+    w.overhead += w.col_tiles * t.block_call;
   }
 
   void amx() {
     const double steps = std::ceil(w.depth / inst.k);
     const double per_tdp = 2.0 * inst.m * inst.n * inst.k / inst.flops_per_cycle;
-    w.math = steps * over_tiles([&](double r, double n) {
-               const double tm = std::ceil(r / 16), tn = std::ceil(n / 16);
-               return std::max(tm * tn * per_tdp, (tm + tn) * t.amx_load);
-             });
-    if (!v.b_prepacked)
-      w.pack_b = pack(right, w.cols * w.depth, right.contiguous() == static_cast<int64_t>(w.depth));
-    if (c.pack_a) w.pack_a = pack(left, w.rows * w.depth, false);
-    w.memory = read(w.bytes_a, w.bytes_a) + read(w.bytes_b, w.bytes_b);
-    w.overhead += t.amx_config;
+    const double chunks = std::max(1.0, std::ceil(steps / 8));
+    w.math = over_tiles([&](double r, double n) {
+      const double tm = std::ceil(r / 16), tn = std::ceil(n / 16);
+      const double loads = (c.pack_a ? tm : tm * t.amx_in_place) + tn;
+      return steps * (tm * tn * per_tdp + loads * t.amx_load) + chunks * tm * tn * t.amx_sums;
+    });
+    if (!v.b_prepacked) w.pack_b = copy(right, w.cols * w.depth, along_k(right, c.swap_ab));
+    if (c.pack_a) w.pack_a = copy(left, w.rows * w.depth, !along_k(left, !c.swap_ab));
+    const double packed_b = word_bytes(w.cols * w.depth);
+    w.staged = word_bytes(w.tile_n * w.depth);
+    w.memory = stream(w.bytes_a, c.pack_a ? 0 : w.tile_m) + (v.b_prepacked ? read(packed_b, packed_b) : 0.0);
+    w.overhead += (t.block_call + t.amx_config) * chunks * w.col_tiles;
+    if (c.swap_ab) w.epilogue *= 2;
   }
 
   void dot() {
-    const double lanes_k = inst.k;
-    const double issue = inst.flops_per_cycle / (2.0 * lanes_k);
+    const double lanes_k = static_cast<double>(inst.n) * inst.k;
     const double steps = std::ceil(w.depth / lanes_k);
-    w.math = steps * over_tiles([&](double r, double n) { return step_cycles(r * n, r + n, issue, t); });
+    const double convert = converts(left) ? t.load_convert : 0;
+    w.math = steps * over_tiles([&](double r, double n) {
+               return step_cycles(r * n, r + n, issue_per_cycle(), t) + (r + n) * convert;
+             });
     w.epilogue += w.row_tiles * w.col_tiles * w.tile_m * w.tile_n * t.reduce_per_acc;
-    w.memory = read(w.bytes_b, w.bytes_b) + read(w.bytes_a * w.col_tiles, w.bytes_a);
+    w.memory = stream(w.bytes_b, w.tile_n) + read(w.bytes_a, w.bytes_a);
   }
 
   void direct() {
-    const double vector = inst.n, group = inst.k;
-    const double issue = inst.flops_per_cycle / (2.0 * vector * group);
-    const double steps = std::ceil(w.depth / group);
+    const double steps = std::ceil(w.depth / inst.k);
     w.math = steps * over_tiles([&](double r, double n) {
-               const double vectors = std::ceil(n / vector);
-               return step_cycles(r * vectors, r + vectors * group, issue, t);
+               const double vectors = std::ceil(n / inst.n);
+               return step_cycles(r * vectors, r + vectors, issue_per_cycle(), t);
              });
-    w.memory = read(w.bytes_b * w.row_tiles, w.bytes_b) + read(w.bytes_a, w.bytes_a);
+    // Columns that do not lie as the arithmetic wants them are staged again for every block of row tiles.
+    const double tiles_at_once = w.tile_m >= 24 ? 1 : w.tile_m >= 8 ? 2 : 4;
+    const double row_blocks = std::ceil(w.row_tiles / tiles_at_once);
+    const bool turned = along_k(right, c.swap_ab);
+    if (turned || converts(right) || inst.k > 1) {
+      w.pack_b = row_blocks * word_bytes(w.cols * w.depth) * (turned ? t.stage_transpose : t.stage_copy) +
+                 read(w.bytes_b * row_blocks, w.bytes_b);
+    }
+    if (converts(left)) w.pack_a = word_bytes(w.rows * w.depth) * t.stage_copy;
+    // A row of the tile of columns at a time: wide tiles read longer pieces of memory.
+    w.memory = stream(w.bytes_b, 1024 / w.tile_n) * row_blocks + read(w.bytes_a, w.bytes_a);
+    if (c.swap_ab) w.epilogue *= 2;
   }
 };
 
@@ -117,7 +157,7 @@ void cpu_work(Cpu& cpu) {
   const double vectors = w.rows * std::ceil(w.cols / cpu.lanes());
   const int steps = cpu.v.epilogue.count;
   w.epilogue = vectors * (cpu.t.store_per_vector + steps * cpu.t.step_per_vector);
-  w.overhead = w.row_tiles * w.col_tiles * cpu.t.tile_overhead + w.col_tiles * cpu.t.block_call;
+  w.overhead = w.row_tiles * w.col_tiles * cpu.t.tile_overhead;
   switch (c.family_id()) {
     case Family::cpu_amx: cpu.amx(); break;
     case Family::cpu_dot: cpu.dot(); break;
@@ -171,21 +211,17 @@ void gpu_work(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const
 }  // namespace
 
 CostTable::CostTable(const ArchSpec& a) {
-  auto get = [&](std::string_view name) { return a.backend == BackendKind::cpu ? a.cost(name) : 0.0; };
-  fma_latency = get("fma_latency");
-  loads_per_cycle = get("loads_per_cycle");
-  tile_overhead = get("tile_overhead");
-  store_per_vector = get("store_per_vector");
-  step_per_vector = get("step_per_vector");
-  reduce_per_acc = get("reduce_per_acc");
-  pack_copy = get("pack_copy");
-  pack_transpose = get("pack_transpose");
-  pack_convert = get("pack_convert");
-  amx_load = get("amx_load");
-  amx_config = get("amx_config");
-  call = get("call");
-  block_call = get("block_call");
-  fork_join = get("fork_join");
+  for (const CostRow& row : cost_rows())
+    this->*row.member = a.backend == BackendKind::cpu ? a.cost(row.name) : 0.0;
+}
+
+std::span<const CostRow> cost_rows() {
+  static constexpr CostRow kRows[] = {
+#define TESSERA_COST_ROW(name, doc) {#name, &CostTable::name},
+      TESSERA_COSTS(TESSERA_COST_ROW)
+#undef TESSERA_COST_ROW
+  };
+  return kRows;
 }
 
 Work work_of(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const CostTable& costs) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "core/arch_spec.h"
 #include "core/gemm_view.h"
@@ -10,26 +12,44 @@
 
 namespace tessera {
 
-// Costs of one core (CPU) or compute unit (GPU) in clock cycles, from ArchSpec::costs. Each is described in
-// docs/selection.md.
-struct CostTable {
-  explicit CostTable(const ArchSpec& a);
+// Costs of one core in clock cycles, from ArchSpec::costs: what no data sheet tells. Fitted by
+// bench/model_fit.
+#define TESSERA_COSTS(X)                                                                 \
+  X(issue_share, "share of the instruction peak that a register tile reaches")           \
+  X(fma_latency, "before an accumulator can be used again")                              \
+  X(loads_per_cycle, "vector loads")                                                     \
+  X(load_convert, "extra for a load that converts its elements")                         \
+  X(tile_overhead, "per register tile: set-up, first loads, loop exit")                  \
+  X(store_per_vector, "epilogue of one accumulator vector")                              \
+  X(step_per_vector, "one epilogue step on one vector")                                  \
+  X(reduce_per_acc, "horizontal sum of one accumulator vector")                          \
+  X(reread_share, "share of panel re-reads that the arithmetic does not hide")           \
+  X(stream_penalty, "share of bandwidth lost for each line of memory read side by side") \
+  X(pack_copy, "packing k across memory, per byte of panel")                             \
+  X(pack_transpose, "packing k along memory, per byte of panel")                         \
+  X(pack_convert, "extra when the element type changes, per byte of panel")              \
+  X(stage_copy, "the same inside the direct kernel")                                     \
+  X(stage_transpose, "the same, turned")                                                 \
+  X(amx_load, "one tile load")                                                           \
+  X(amx_in_place, "times that for rows far apart")                                       \
+  X(amx_sums, "keeping one tile of sums between chunks of k")                            \
+  X(amx_config, "configuring and releasing the tiles, per call into the kernel")         \
+  X(call, "one run, whatever it computes")                                               \
+  X(block_call, "one call from the driver into the generated unit")                      \
+  X(fork_join, "starting and joining the threads of a run")
 
-  double fma_latency;       // cycles before an accumulator can be used again
-  double loads_per_cycle;   // vector loads
-  double tile_overhead;     // per register tile and pass over k: set-up, first loads, store
-  double store_per_vector;  // epilogue cycles per accumulator vector
-  double step_per_vector;   // one element-wise epilogue step on one vector
-  double reduce_per_acc;    // horizontal sum of one accumulator vector (dot products)
-  double pack_copy;         // packing with rows in memory order: cycles per element byte
-  double pack_transpose;    // packing across memory order
-  double pack_convert;      // extra when the element type changes on the way
-  double amx_load;          // one tile load from L1 or L2
-  double amx_config;        // tile configuration and release of one call
-  double call;              // one run, whatever it computes
-  double block_call;        // one call from the driver into the generated unit
-  double fork_join;         // starting and joining the threads of a run
+struct CostTable {
+  explicit CostTable(const ArchSpec& a);  // Error(internal) when the file lacks one; zeros for a GPU
+#define TESSERA_COST(name, doc) double name;
+  TESSERA_COSTS(TESSERA_COST)
+#undef TESSERA_COST
 };
+
+struct CostRow {
+  std::string_view name;
+  double CostTable::*member;
+};
+std::span<const CostRow> cost_rows();
 
 struct Work {
   // Shape: the view as the kernel walks it (m and n exchanged under swap_ab).

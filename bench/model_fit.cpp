@@ -1,0 +1,172 @@
+// Fits the analytic model's costs to measurements of model_oracle.
+//
+//   model_fit ARCH MEASURED.csv...
+//
+// Coordinate descent on the costs of the architecture file: the loss is the mean log of (time of the model's
+// choice / best time) over the problems, plus a tenth of the spread of log(predicted / measured) so that
+// predictions stay microseconds. Prints the costs as JSON for arch/ARCH.json, and the scores before and
+// after. Untimed, deterministic.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "core/arch_spec.h"
+#include "core/gemm_view.h"
+#include "model/model.h"
+#include "tessera/error.h"
+
+using namespace tessera;
+
+namespace {
+
+struct Measured {
+  GemmView view;
+  std::vector<KernelConfig> configs;
+  std::vector<double> us;
+  double best = 1e300;
+};
+
+std::vector<Measured> read(int count, char** files) {
+  std::map<std::string, Measured> problems;
+  for (int i = 0; i < count; ++i) {
+    std::ifstream in(files[i]);
+    if (!in) throw Error(ErrorCode::io, std::string("cannot read ") + files[i]);
+    std::string line, why;
+    std::getline(in, line);
+    while (std::getline(in, line)) {
+      // name,problem,config,us,...: texts hold no comma but in an epilogue, which model_oracle's problems
+      // lack.
+      auto f = split(line, ',');
+      if (f.size() < 4) continue;
+      auto config = KernelConfig::parse(f[2], &why);
+      auto us = parse_number(f[3]);
+      if (!config || !us) throw Error(ErrorCode::bad_input, "bad row: " + line);
+      Measured& m = problems[std::string(f[1])];
+      if (m.us.empty()) m.view = lower(Problem::parse(f[1]));
+      m.configs.push_back(*config);
+      m.us.push_back(*us);
+      m.best = std::min(m.best, *us);
+    }
+  }
+  std::vector<Measured> out;
+  for (auto& [text, m] : problems) out.push_back(std::move(m));
+  return out;
+}
+
+struct Score {
+  double loss = 0, mean = 0, p10 = 0, worst = 0, top3 = 0;
+};
+
+Score score(const std::vector<Measured>& problems, const ArchSpec& arch) {
+  Score s;
+  std::vector<double> efficiency;
+  double spread = 0;
+  std::vector<double> predicted;
+  for (const Measured& m : problems) {
+    predicted.resize(m.us.size());
+    analytic_model().predict(m.view, arch, m.configs, predicted);
+    std::vector<size_t> order(m.us.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    const size_t few = std::min<size_t>(3, order.size());
+    std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(few), order.end(),
+                      [&](size_t x, size_t y) { return predicted[x] < predicted[y]; });
+    double top3 = 1e300, off = 0;
+    for (size_t i = 0; i < few; ++i) top3 = std::min(top3, m.us[order[i]]);
+    // Only near the best does the prediction have to be right.
+    double weight = 0;
+    for (size_t i = 0; i < m.us.size(); ++i) {
+      const double w = std::pow(m.best / m.us[i], 2);
+      off += w * std::abs(std::log(predicted[i] / m.us[i]));
+      weight += w;
+    }
+    spread += off / weight;
+    efficiency.push_back(m.best / m.us[order[0]]);
+    s.top3 += m.best / top3;
+    s.loss -= std::log(efficiency.back());
+  }
+  const double n = static_cast<double>(problems.size());
+  s.loss = (s.loss + 0.1 * spread) / n;
+  s.top3 /= n;
+  std::sort(efficiency.begin(), efficiency.end());
+  for (double e : efficiency) s.mean += e / n;
+  s.p10 = efficiency[efficiency.size() / 10];
+  s.worst = efficiency[0];
+  return s;
+}
+
+// The problems the model judges worst, with what it chose and what was best.
+void print_worst(const std::vector<Measured>& problems, const ArchSpec& arch, size_t count) {
+  std::vector<std::pair<double, std::string>> lines;
+  for (const Measured& m : problems) {
+    std::vector<double> predicted(m.us.size());
+    analytic_model().predict(m.view, arch, m.configs, predicted);
+    const size_t chosen =
+        static_cast<size_t>(std::min_element(predicted.begin(), predicted.end()) - predicted.begin());
+    const size_t best = static_cast<size_t>(std::min_element(m.us.begin(), m.us.end()) - m.us.begin());
+    lines.emplace_back(
+        m.us[best] / m.us[chosen],
+        format("%lldx%lldx%lld %s: chose %s, %.2f us (predicted %.2f); best %s, %.2f us (predicted %.2f)",
+               static_cast<long long>(m.view.m), static_cast<long long>(m.view.n),
+               static_cast<long long>(m.view.k), std::string(to_string(m.view.layout)).c_str(),
+               to_string(m.configs[chosen]).c_str(), m.us[chosen], predicted[chosen],
+               to_string(m.configs[best]).c_str(), m.us[best], predicted[best]));
+  }
+  std::sort(lines.begin(), lines.end());
+  for (size_t i = 0; i < std::min(count, lines.size()); ++i) {
+    std::fprintf(stderr, "%5.1f%%  %s\n", 100 * lines[i].first, lines[i].second.c_str());
+  }
+}
+
+void print(const char* when, const Score& s) {
+  std::fprintf(stderr,
+               "%-6s loss %.4f  choice: mean %.1f%%  P10 %.1f%%  worst %.1f%%   best of 3: mean %.1f%%\n",
+               when, s.loss, 100 * s.mean, 100 * s.p10, 100 * s.worst, 100 * s.top3);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: model_fit ARCH MEASURED.csv...\n");
+    return 2;
+  }
+  try {
+    ArchSpec arch = find_arch(argv[1]);
+    const auto problems = read(argc - 2, argv + 2);
+    Score best = score(problems, arch);
+    print("before", best);
+    for (double factor : {2.0, 1.5, 1.2, 1.1}) {
+      for (int round = 0; round < 6; ++round) {
+        bool better = false;
+        for (auto& [name, value] : arch.costs) {
+          for (double trial : {value * factor, value / factor}) {
+            const double old = value;
+            value = trial;
+            const Score s = score(problems, arch);
+            if (s.loss < best.loss - 1e-5) {
+              best = s;
+              better = true;
+            } else {
+              value = old;
+            }
+          }
+        }
+        if (!better) break;
+      }
+    }
+    print("after", best);
+    print_worst(problems, arch, 12);
+    Json costs = Json::object();
+    for (const auto& [name, value] : arch.costs) costs.set(name, std::stod(format("%.3g", value)));
+    std::printf("\"costs\": %s\n", costs.dump().c_str());
+    return 0;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+}
