@@ -94,7 +94,21 @@ struct Packed {
 #pragma GCC unroll 8
       for (int v = 0; v < kLive; ++v) store_whole(buffer + r * Config::tile_n + v * L, acc[r][v]);
     }
+    if constexpr (kLive == kVectors) {
+      if (!partial && skip == 0 && p.cols == Config::tile_n) return store_whole_rows(buffer, p, row, rows);
+    }
     finish(buffer, p, row, skip, rows);
+  }
+
+  // Rows of a whole tile_n columns.
+  static __attribute__((noinline)) void store_whole_rows(const unsigned* buffer, const PackedArgs& p,
+                                                         long long row, int rows) {
+    for (int r = 0; r < rows; ++r, buffer += Config::tile_n) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        E::store(load_whole<U>(buffer + v * L), *p.epilogue, p.row0 + row + r, p.col0 + v * L, L);
+      }
+    }
   }
 
   // buffer + sums so far, to C or to the sums.

@@ -19,7 +19,7 @@ struct PanelSource {
 
 struct PanelShape {
   int64_t depth;    // k elements; the last group is filled up with zeros
-  int live;         // lanes to read; the others become zero
+  int live;         // lanes to read; the next ones up to a multiple of 16 become zero, more are undefined
   int width;        // lanes of the panel
   bool correction;  // append width i32: -128 * sum over k of each lane (operand B of vpdpbusd with flipped A)
 };

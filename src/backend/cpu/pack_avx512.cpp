@@ -1,170 +1,216 @@
 // Packing with 512-bit vectors. Everything here is local to the file: see cmake/isa_flags.cmake.
 #include <immintrin.h>
 
-#include <cstring>
-
 #include "backend/cpu/pack.h"
-#include "backend/cpu/pack_tiles.h"
 
 namespace tessera {
 namespace {
 
-// `bytes` (at most 64) from p, zeros behind them.
-inline __m512i load_bytes(const char* p, int64_t bytes) {
+// `bytes` from p (at most what the type holds), zeros behind them.
+inline __m512i load64(const char* p, int64_t bytes) {
   if (bytes >= 64) return _mm512_loadu_si512(p);
   return _mm512_maskz_loadu_epi8((uint64_t{1} << bytes) - 1, p);
 }
-inline __m256i load_bytes32(const char* p, int64_t bytes) {
+inline __m256i load32(const char* p, int64_t bytes) {
   if (bytes >= 32) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   return _mm256_maskz_loadu_epi8(static_cast<__mmask32>((uint64_t{1} << bytes) - 1), p);
 }
-inline __m128i load_bytes16(const char* p, int64_t bytes) {
+inline __m128i load16(const char* p, int64_t bytes) {
   if (bytes >= 16) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return _mm_maskz_loadu_epi8(static_cast<__mmask16>((1u << bytes) - 1), p);
 }
 
-// 16 elements of an 8-bit float in the low bytes of 32-bit lanes, as f32 bits.
+// 16 8-bit floats in the low bytes of 32-bit lanes, as f32 bits. They go through f16, whose conversion is as
+// fast for subnormals as for other numbers.
 inline __m512i f8_bits(__m512i byte, bool e4m3) {
-  if (!e4m3) {  // e5m2 is the upper byte of f16
-    const __m256i half = _mm512_cvtepi32_epi16(_mm512_slli_epi32(byte, 8));
-    return _mm512_castps_si512(_mm512_cvtph_ps(half));
+  if (!e4m3) {  // the upper byte of f16
+    return _mm512_castps_si512(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_slli_epi32(byte, 8))));
   }
   const __m512i magnitude = _mm512_and_si512(byte, _mm512_set1_epi32(0x7f));
-  // The exponent field moved into place is 120 too small; the product also makes subnormals right.
-  __m512 f = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32(magnitude, 20)), _mm512_set1_ps(0x1p120f));
+  const __m512i sign = _mm512_slli_epi32(_mm512_xor_si512(byte, magnitude), 8);
+  const __m256i half = _mm512_cvtepi32_epi16(_mm512_or_si512(_mm512_slli_epi32(magnitude, 7), sign));
+  const __m512 f = _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(256.0f));  // exponent biases 15 and 7
   const __mmask16 nan = _mm512_cmpeq_epi32_mask(magnitude, _mm512_set1_epi32(0x7f));
-  f = _mm512_mask_mov_ps(f, nan, _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)));
-  const __m512i sign = _mm512_slli_epi32(_mm512_and_si512(byte, _mm512_set1_epi32(0x80)), 24);
-  return _mm512_or_si512(_mm512_castps_si512(f), sign);
+  return _mm512_mask_mov_epi32(_mm512_castps_si512(f), nan, _mm512_set1_epi32(0x7fc00000));
 }
 
-// 16 elements at p (`live` of them there) as f32 bits.
-inline __m512i floats(const char* p, int64_t live, DType t) {
-  switch (t) {
-    case DType::f32: return load_bytes(p, live * 4);
-    case DType::bf16: return _mm512_slli_epi32(_mm512_cvtepu16_epi32(load_bytes32(p, live * 2)), 16);
-    case DType::f16: return _mm512_castps_si512(_mm512_cvtph_ps(load_bytes32(p, live * 2)));
-    default: return f8_bits(_mm512_cvtepu8_epi32(load_bytes16(p, live)), t == DType::f8e4m3);
-  }
+// 16 elements at p, `live` of them there, as f32 bits.
+template <DType kType>
+inline __m512i floats(const char* p, int64_t live) {
+  if constexpr (kType == DType::f32) return load64(p, live * 4);
+  if constexpr (kType == DType::bf16)
+    return _mm512_slli_epi32(_mm512_cvtepu16_epi32(load32(p, live * 2)), 16);
+  if constexpr (kType == DType::f16) return _mm512_castps_si512(_mm512_cvtph_ps(load32(p, live * 2)));
+  return f8_bits(_mm512_cvtepu8_epi32(load16(p, live)), kType == DType::f8e4m3);
 }
 
-// 16 words from 16 * group elements contiguous along k.
-inline __m512i words_along_k(const char* p, int64_t live, const PanelSource& s) {
-  if (s.group == 1) return floats(p, live, s.memory);
-  if (s.memory == DType::bf16) return load_bytes(p, live * 2);
-  if (s.group == 4) return load_bytes(p, live);
-  const __m512i pairs = _mm512_cvtepu16_epi32(load_bytes32(p, live));
-  if (info(s.memory).is_float) {  // f8 as bf16
-    const bool e4m3 = s.memory == DType::f8e4m3;
-    const __m512i low = f8_bits(_mm512_and_si512(pairs, _mm512_set1_epi32(0xff)), e4m3);
-    const __m512i high = f8_bits(_mm512_srli_epi32(pairs, 8), e4m3);
-    return _mm512_or_si512(_mm512_srli_epi32(low, 16), _mm512_and_si512(high, _mm512_set1_epi32(-65536)));
-  }
-  const __m256i bytes = load_bytes32(p, live);
-  return s.memory == DType::u8 ? _mm512_cvtepu8_epi16(bytes) : _mm512_cvtepi8_epi16(bytes);
-}
+// How memory elements become words.
+template <DType kType, int kGroupSize>
+struct Words {
+  static constexpr int kGroup = kGroupSize;
+  static constexpr int kBytes = kType == DType::f32 ? 4 : kType == DType::f16 || kType == DType::bf16 ? 2 : 1;
+  static constexpr bool kRaw = kBytes * kGroup == 4;  // the bytes in memory are the word
+  static constexpr bool kF8 = kType == DType::f8e4m3 || kType == DType::f8e5m2;
 
-// 16 lanes of one k group from `live_k` rows (k) that are contiguous along the lanes.
-inline __m512i words_along_lanes(const char* p, int64_t k_bytes, int live_k, int live, const PanelSource& s) {
-  if (s.group == 1) return floats(p, live, s.memory);
-  __m512i word = _mm512_setzero_si512();
-  for (int j = 0; j < live_k; ++j, p += k_bytes) {
-    __m512i e;
-    if (s.memory == DType::bf16) {
-      e = _mm512_cvtepu16_epi32(load_bytes32(p, live * 2));
-    } else if (info(s.memory).is_float) {
-      e = _mm512_srli_epi32(floats(p, live, s.memory), 16);
-    } else if (s.group == 2 && s.memory == DType::i8) {
-      e = _mm512_and_si512(_mm512_cvtepi8_epi32(load_bytes16(p, live)), _mm512_set1_epi32(0xffff));
-    } else {
-      e = _mm512_cvtepu8_epi32(load_bytes16(p, live));
+  // 16 words from elements contiguous along k, `live` elements there.
+  static inline __m512i along_k(const char* p, int64_t live) {
+    if constexpr (kRaw) return load64(p, live * kBytes);
+    if constexpr (kGroup == 1) return floats<kType>(p, live);
+    const __m256i bytes = load32(p, live);
+    if constexpr (kF8) {  // as bf16
+      const __m512i pairs = _mm512_cvtepu16_epi32(bytes);
+      const __m512i low = f8_bits(_mm512_and_si512(pairs, _mm512_set1_epi32(0xff)), kType == DType::f8e4m3);
+      const __m512i high = f8_bits(_mm512_srli_epi32(pairs, 8), kType == DType::f8e4m3);
+      return _mm512_or_si512(_mm512_srli_epi32(low, 16), _mm512_and_si512(high, _mm512_set1_epi32(-65536)));
     }
-    word = _mm512_or_si512(word, _mm512_slli_epi32(e, static_cast<unsigned>(j * 32 / s.group)));
+    return kType == DType::u8 ? _mm512_cvtepu8_epi16(bytes) : _mm512_cvtepi8_epi16(bytes);
   }
-  return word;
-}
 
-// 16 x 16 words: row i of the result holds word i of every input.
-inline void transpose(__m512i (&r)[16]) {
-  __m512i t[16];
-  for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  // Lane by lane, element (j, lane) of `live_k` rows k_bytes apart, `live` lanes there.
+  static inline __m512i along_lanes(const char* p, int64_t k_bytes, int live_k, int live) {
+    if constexpr (kGroup == 1) return floats<kType>(p, live);
+    __m512i word = _mm512_setzero_si512();
+    for (int j = 0; j < live_k; ++j, p += k_bytes) {
+      __m512i e;
+      if constexpr (kF8) {
+        e = _mm512_srli_epi32(floats<kType>(p, live), 16);
+      } else if constexpr (kBytes == 2) {
+        e = _mm512_cvtepu16_epi32(load32(p, live * 2));
+      } else if constexpr (kGroup == 2 && kType == DType::i8) {
+        e = _mm512_and_si512(_mm512_cvtepi8_epi32(load16(p, live)), _mm512_set1_epi32(0xffff));
+      } else {
+        e = _mm512_cvtepu8_epi32(load16(p, live));
+      }
+      word = _mm512_or_si512(word, _mm512_slli_epi32(e, static_cast<unsigned>(j * 32 / kGroup)));
+    }
+    return word;
   }
-  for (int i = 0; i < 16; i += 4) {
-    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  // r[4 q + c] holds, in 128-bit part p, column 4 p + c of rows 4 q ... 4 q + 3.
-  for (int c = 0; c < 4; ++c) {
-    const __m512i low = _mm512_shuffle_i32x4(r[c], r[4 + c], 0x88),
-                  low2 = _mm512_shuffle_i32x4(r[c], r[4 + c], 0xdd);
-    const __m512i high = _mm512_shuffle_i32x4(r[8 + c], r[12 + c], 0x88),
-                  high2 = _mm512_shuffle_i32x4(r[8 + c], r[12 + c], 0xdd);
-    t[c] = _mm512_shuffle_i32x4(low, high, 0x88);
-    t[8 + c] = _mm512_shuffle_i32x4(low, high, 0xdd);
-    t[4 + c] = _mm512_shuffle_i32x4(low2, high2, 0x88);
-    t[12 + c] = _mm512_shuffle_i32x4(low2, high2, 0xdd);
-  }
-  for (int i = 0; i < 16; ++i) r[i] = t[i];
-}
+};
+
+inline int at_most(int64_t x, int limit) { return static_cast<int>(x < limit ? x : limit); }
 
 inline void store_words(uint32_t* p, int lanes, __m512i words) {
   if (lanes >= 16) return _mm512_storeu_si512(p, words);
   _mm512_mask_storeu_epi32(p, static_cast<__mmask16>((1u << lanes) - 1), words);
 }
 
-int at_most(int64_t x, int limit) { return static_cast<int>(x < limit ? x : limit); }
+// Four 128-bit pieces, `stride` bytes apart, put together on their way from memory: that takes no shuffle.
+inline __m512i pieces(const char* p, int64_t stride) {
+  auto piece = [&](int i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + i * stride)); };
+  __m512i z = _mm512_castsi128_si512(piece(0));
+  z = _mm512_inserti32x4(z, piece(1), 1);
+  z = _mm512_inserti32x4(z, piece(2), 2);
+  return _mm512_inserti32x4(z, piece(3), 3);
+}
 
-// k contiguous: blocks of 16 lanes x 16 words are transposed in registers.
-void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words, __m512i flip) {
-  const int64_t bytes = bytes_of(s.memory), lane_bytes = s.lane_stride * bytes;
-  const int64_t steps = (shape.depth + s.group - 1) / s.group;
-  for (int64_t step = 0; step < steps; step += 16) {
-    const int64_t k = step * s.group;
-    const int64_t live_k = shape.depth - k < 16 * s.group ? shape.depth - k : 16 * s.group;
-    for (int lane = 0; lane < shape.width; lane += 16) {
-      __m512i r[16];
-      const int live = at_most(shape.live - lane, 16);
-      const char* p = s.data + k * bytes + lane * lane_bytes;
-      if (live == 16 && live_k == 16 * s.group &&
-          (s.memory == DType::f32 || (s.memory == DType::bf16 && s.group == 2) || s.group == 4)) {
-        for (int i = 0; i < 16; ++i) r[i] = _mm512_loadu_si512(p + i * lane_bytes);
-      } else {
-        for (int i = 0; i < 16; ++i)
-          r[i] = i < live ? words_along_k(p + i * lane_bytes, live_k, s) : _mm512_setzero_si512();
+// 16 x 16 words, rows `row_bytes` apart; word i of all rows to out + i * width.
+inline void transpose(const char* p, int64_t row_bytes, uint32_t* out, int64_t width) {
+#pragma GCC unroll 4
+  for (int quarter = 0; quarter < 4; ++quarter) {
+    const char* from = p + quarter * 16;
+    uint32_t* to = out + quarter * 4 * width;
+    const __m512i r0 = pieces(from, 4 * row_bytes), r1 = pieces(from + row_bytes, 4 * row_bytes);
+    const __m512i r2 = pieces(from + 2 * row_bytes, 4 * row_bytes);
+    const __m512i r3 = pieces(from + 3 * row_bytes, 4 * row_bytes);
+    const __m512i t0 = _mm512_unpacklo_epi32(r0, r1), t1 = _mm512_unpackhi_epi32(r0, r1);
+    const __m512i t2 = _mm512_unpacklo_epi32(r2, r3), t3 = _mm512_unpackhi_epi32(r2, r3);
+    _mm512_storeu_si512(to, _mm512_unpacklo_epi64(t0, t2));
+    _mm512_storeu_si512(to + width, _mm512_unpackhi_epi64(t0, t2));
+    _mm512_storeu_si512(to + 2 * width, _mm512_unpacklo_epi64(t1, t3));
+    _mm512_storeu_si512(to + 3 * width, _mm512_unpackhi_epi64(t1, t3));
+  }
+}
+
+// k contiguous: blocks of 16 lanes x 16 words are transposed.
+template <class W>
+void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words) {
+  constexpr int kBlock = 16 * W::kGroup;  // k elements
+  const int64_t lane_bytes = s.lane_stride * W::kBytes, steps = (shape.depth + W::kGroup - 1) / W::kGroup;
+  for (int lane = 0; lane < shape.live; lane += 16) {
+    const int live = at_most(shape.live - lane, 16), lanes = at_most(shape.width - lane, 16);
+    const char* p = s.data + lane * lane_bytes;
+    uint32_t* out = words + lane;
+    int64_t step = 0;
+    auto advance = [&] {
+      step += 16;
+      p += kBlock * W::kBytes;
+      out += 16 * shape.width;
+    };
+    alignas(64) char copy[16 * 64];
+    alignas(64) uint32_t result[16 * 16];
+    if (live == 16 && lanes == 16) {
+      for (; (step + 16) * W::kGroup <= shape.depth; advance()) {
+        if constexpr (W::kRaw) {
+          transpose(p, lane_bytes, out, shape.width);
+        } else {
+#pragma GCC unroll 16
+          for (int i = 0; i < 16; ++i)
+            _mm512_store_si512(copy + i * 64, W::along_k(p + i * lane_bytes, kBlock));
+          transpose(copy, 64, out, shape.width);
+        }
       }
-      transpose(r);
-      const int count = at_most(steps - step, 16), lanes = at_most(shape.width - lane, 16);
-      uint32_t* out = words + step * shape.width + lane;
-      if (s.flip_sign) {
-        for (int i = 0; i < 16; ++i) r[i] = _mm512_xor_si512(r[i], flip);
+    }
+    for (; step < steps; advance()) {
+      const int64_t left = shape.depth - step * W::kGroup;
+      for (int i = 0; i < 16; ++i) {
+        _mm512_store_si512(copy + i * 64, i < live
+                                              ? W::along_k(p + i * lane_bytes, left < kBlock ? left : kBlock)
+                                              : _mm512_setzero_si512());
       }
-      if (count == 16 && lanes == 16) {
-        for (int i = 0; i < 16; ++i) _mm512_storeu_si512(out + i * shape.width, r[i]);
-      } else {
-        for (int i = 0; i < count; ++i) store_words(out + i * shape.width, lanes, r[i]);
+      transpose(copy, 64, result, 16);
+      for (int i = 0; i < 16 && step + i < steps; ++i) {
+        store_words(out + i * shape.width, lanes, _mm512_load_si512(result + i * 16));
       }
     }
   }
 }
 
-void pack_along_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* words, __m512i flip) {
-  const int64_t bytes = bytes_of(s.memory), k_bytes = s.k_stride * bytes;
-  const int64_t steps = (shape.depth + s.group - 1) / s.group;
-  for (int64_t step = 0; step < steps; ++step) {
-    const int live_k = at_most(shape.depth - step * s.group, s.group);
-    const char* row = s.data + step * s.group * k_bytes;
-    for (int lane = 0; lane < shape.width; lane += 16) {
+template <class W>
+void pack_along_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* words) {
+  constexpr int kAhead = 8;  // steps: rows far apart in memory are not prefetched by the hardware
+  const int64_t k_bytes = s.k_stride * W::kBytes, steps = (shape.depth + W::kGroup - 1) / W::kGroup;
+  const int whole_lanes = shape.live / 16 * 16;
+  const int64_t whole_steps = shape.depth / W::kGroup;
+  for (int64_t step = 0; step < steps; ++step, words += shape.width) {
+    const char* row = s.data + step * W::kGroup * k_bytes;
+    int lane = 0;
+    if (step < whole_steps) {
+      if (step + kAhead < whole_steps) {
+        const char* ahead = row + kAhead * W::kGroup * k_bytes;
+        for (int j = 0; j < W::kGroup; ++j, ahead += k_bytes) {
+          for (int b = 0; b < shape.live * W::kBytes; b += 64) _mm_prefetch(ahead + b, _MM_HINT_T0);
+        }
+      }
+      for (; lane < whole_lanes; lane += 16) {
+        const __m512i w = W::along_lanes(row + lane * W::kBytes, k_bytes, W::kGroup, 16);
+        _mm512_storeu_si512(words + lane, w);
+      }
+    }
+    const int live_k = at_most(shape.depth - step * W::kGroup, W::kGroup);
+    for (; lane < shape.live; lane += 16) {
       const int live = at_most(shape.live - lane, 16);
-      __m512i w =
-          live > 0 ? words_along_lanes(row + lane * bytes, k_bytes, live_k, live, s) : _mm512_setzero_si512();
-      if (s.flip_sign) w = _mm512_xor_si512(w, flip);
-      store_words(words + step * shape.width + lane, at_most(shape.width - lane, 16), w);
+      const __m512i w = W::along_lanes(row + lane * W::kBytes, k_bytes, live_k, live);
+      store_words(words + lane, at_most(shape.width - lane, 16), w);
     }
   }
+}
+
+template <class W>
+void pack_rows(const PanelSource& s, int64_t depth, int64_t rows, int64_t row_bytes, void* out) {
+  const int64_t steps = (depth + W::kGroup - 1) / W::kGroup, lane_bytes = s.lane_stride * W::kBytes;
+  for (int64_t row = 0; row < rows; ++row) {
+    const char* p = s.data + row * lane_bytes;
+    auto* words = reinterpret_cast<uint32_t*>(static_cast<char*>(out) + row * row_bytes);
+    for (int64_t step = 0; step < steps; step += 16, p += 16 * W::kGroup * W::kBytes) {
+      const int64_t live = depth - step * W::kGroup;
+      const __m512i w = W::along_k(p, live < 16 * W::kGroup ? live : 16 * W::kGroup);
+      store_words(words + step, at_most(steps - step, 16), w);
+    }
+  }
+}
+
+void flip_signs(uint32_t* words, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) words[i] ^= 0x80808080u;
 }
 
 void append_correction(const PanelShape& shape, int64_t steps, uint32_t* words) {
@@ -182,57 +228,50 @@ void append_correction(const PanelShape& shape, int64_t steps, uint32_t* words) 
   }
 }
 
+// What there is a vector path for.
+struct Row {
+  DType memory;
+  int group;
+  void (*along_k)(const PanelSource&, const PanelShape&, uint32_t*);
+  void (*along_lanes)(const PanelSource&, const PanelShape&, uint32_t*);
+  void (*rows)(const PanelSource&, int64_t, int64_t, int64_t, void*);
+};
+template <DType kType, int kGroup>
+constexpr Row row() {
+  using W = Words<kType, kGroup>;
+  return {kType, kGroup, pack_along_k<W>, pack_along_lanes<W>, pack_rows<W>};
+}
+constexpr Row kPackers[] = {row<DType::f32, 1>(),    row<DType::bf16, 1>(),   row<DType::f16, 1>(),
+                            row<DType::f8e4m3, 1>(), row<DType::f8e5m2, 1>(), row<DType::bf16, 2>(),
+                            row<DType::f8e4m3, 2>(), row<DType::f8e5m2, 2>(), row<DType::i8, 2>(),
+                            row<DType::u8, 2>(),     row<DType::i8, 4>(),     row<DType::u8, 4>()};
+
+const Row* packer_of(const PanelSource& s) {
+  for (const Row& r : kPackers) {
+    if (r.memory == s.memory && r.group == s.group) return &r;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 void pack_panel_avx512(const PanelSource& s, const PanelShape& shape, void* panel) {
-  if (s.k_stride != 1 && s.lane_stride != 1) return pack_panel_plain(s, shape, panel);
+  const Row* packer = packer_of(s);
+  if (!packer || (s.k_stride != 1 && s.lane_stride != 1)) return pack_panel_plain(s, shape, panel);
   auto* words = static_cast<uint32_t*>(panel);
-  const __m512i flip = _mm512_set1_epi8(static_cast<char>(0x80));
-  if (s.k_stride == 1) {
-    pack_along_k(s, shape, words, flip);
-  } else {
-    pack_along_lanes(s, shape, words, flip);
-  }
+  (s.k_stride == 1 ? packer->along_k : packer->along_lanes)(s, shape, words);
+  if (s.flip_sign) flip_signs(words, (shape.depth + s.group - 1) / s.group * shape.width);
   if (shape.correction) append_correction(shape, (shape.depth + s.group - 1) / s.group, words);
 }
 
-void pack_tile_rows(const PanelSource& s, int64_t depth, int live, void* out) {
-  const int64_t bytes = bytes_of(s.memory), row_bytes = s.lane_stride * bytes, step_k = 16 * s.group;
-  auto* words = static_cast<uint32_t*>(out);
-  for (int64_t k = 0; k < depth; k += step_k, words += 256) {
-    const int64_t live_k = depth - k < step_k ? depth - k : step_k;
-    const char* p = s.data + k * s.k_stride * bytes;
-    if (s.k_stride == 1) {
-      for (int r = 0; r < 16; ++r) {
-        _mm512_storeu_si512(words + 16 * r,
-                            r < live ? words_along_k(p + r * row_bytes, live_k, s) : _mm512_setzero_si512());
-      }
-      continue;
-    }
-    // Rows contiguous: gather one k group of all rows at a time, then turn it.
-    __m512i r[16];
-    for (int i = 0; i < 16; ++i) {
-      const int groups_k = at_most(live_k - i * s.group, s.group);
-      r[i] = groups_k > 0 ? words_along_lanes(p + i * s.group * s.k_stride * bytes, s.k_stride * bytes,
-                                              groups_k, live, s)
-                          : _mm512_setzero_si512();
-    }
-    transpose(r);
-    for (int i = 0; i < 16; ++i) _mm512_storeu_si512(words + 16 * i, r[i]);
-  }
-}
-
 void pack_rows_avx512(const PanelSource& s, int64_t depth, int64_t rows, int64_t row_bytes, void* out) {
-  const int64_t bytes = bytes_of(s.memory), steps = (depth + s.group - 1) / s.group;
-  const __m512i flip = _mm512_set1_epi8(static_cast<char>(s.flip_sign ? 0x80 : 0));
+  const Row* packer = packer_of(s);
+  if (!packer) return pack_rows_plain(s, depth, rows, row_bytes, out);
+  packer->rows(s, depth, rows, row_bytes, out);
+  if (!s.flip_sign) return;
   for (int64_t row = 0; row < rows; ++row) {
-    const char* p = s.data + row * s.lane_stride * bytes;
-    auto* words = reinterpret_cast<uint32_t*>(static_cast<char*>(out) + row * row_bytes);
-    for (int64_t step = 0; step < steps; step += 16) {
-      const int64_t k = step * s.group, live = depth - k < 16 * s.group ? depth - k : 16 * s.group;
-      const __m512i w = _mm512_xor_si512(words_along_k(p + k * bytes, live, s), flip);
-      store_words(words + step, at_most(steps - step, 16), w);
-    }
+    flip_signs(reinterpret_cast<uint32_t*>(static_cast<char*>(out) + row * row_bytes),
+               (depth + s.group - 1) / s.group);
   }
 }
 
