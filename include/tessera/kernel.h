@@ -33,7 +33,19 @@ struct Buffers {
   void* c = nullptr;
   std::array<const void*, Epilogue::kMaxD> d{};
   std::optional<double> alpha{}, beta{};  // instead of the problem's
+  void* stream = nullptr;     // GPU: where run() enqueues (a CUstream); null: the default stream
   void* workspace = nullptr;  // at least workspace_bytes(), 64-byte aligned; null: the kernel brings its own
+};
+
+// Memory that the kernels of one device can use.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  virtual void* allocate(size_t bytes) = 0;  // 256-byte aligned. Error(device) when there is not enough
+  virtual void release(void* memory) noexcept = 0;
+  // Both wait until the bytes are there.
+  virtual void upload(void* to, const void* from, size_t bytes) = 0;
+  virtual void download(void* to, const void* from, size_t bytes) = 0;
 };
 
 class Kernel {
@@ -51,6 +63,12 @@ class Kernel {
   // run() without the checks, for a caller that validated its buffers once (null, alignment, overlap are
   // undefined).
   virtual void run_unchecked(const Buffers& buffers) const = 0;
+
+  // Until everything enqueued on the device is done; Error(device) when some of it failed. A CPU has nothing to wait for.
+  virtual void wait() const {}
+
+  // Where buffers must lie; null: the host's memory.
+  virtual DeviceMemory* memory() const { return nullptr; }
 
   virtual size_t workspace_bytes() const = 0;
 

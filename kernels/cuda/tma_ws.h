@@ -1,4 +1,4 @@
-// GEMM for sm_90a: one producer warp fills a ring of shared-memory stages by TMA, warpgroups of consumers multiply them
+// GEMM on tensor cores fed by TMA: one producer warp fills a ring of shared-memory stages by TMA, warpgroups of consumers multiply them
 // with wgmma, mbarriers between the two. Blocks are persistent and walk over tiles of C.
 //
 // The kernel sees rows x cols, C = A B; with swap_ab these are the problem's n x m and the product is written transposed.
@@ -46,6 +46,9 @@ struct tma_ws {
   template <class T, class F> struct Pick<false, T, F> { typedef F type; };
   typedef typename Pick<kInteger, int, float>::type Acc;
   static constexpr int kAccs = kBlockN / 2;
+
+  // The tensor cores add products of 8-bit floats with some 14 bits: each step of k is added to f32 sums apart.
+  static constexpr bool kPromote = kElement == 1 && !kInteger;
 
   // Named barriers: one for each warpgroup, one for each team, one for each team's turn.
   static constexpr int kGroupBarrier = 1, kTeamBarrier = kGroupBarrier + kGroups, kTurnBarrier = kTeamBarrier + kTeams;
@@ -200,6 +203,27 @@ struct tma_ws {
     }
   }
 
+  static __device__ __forceinline__ void touch(Acc (&acc)[kBlocksM][kAccs]) {
+#pragma unroll
+    for (int i = 0; i < kBlocksM; ++i)
+#pragma unroll
+      for (int j = 0; j < kAccs; ++j) ptx::touch(acc[i][j]);
+  }
+
+  static __device__ __forceinline__ void multiply_step(Acc (&acc)[kBlocksM][kAccs], u32 desc_a, u32 desc_b, bool add) {
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int j = 0; j < kBlockK * kElement / 32; ++j) {
+#pragma unroll
+      for (int i = 0; i < kBlocksM; ++i) {
+        Wgmma<kBlockN>::template run<kTypeA, kTypeB, !kAlongA, !kAlongB>(
+            acc[i], whole(desc_a + row_offset(i) + k_offset<kAlongA, kBlockM>(j)),
+            whole(desc_b + k_offset<kAlongB, kRowsB>(j)), j > 0 || add);
+      }
+    }
+    ptx::wgmma_commit();
+  }
+
   static __device__ __forceinline__ void multiply(Acc (&acc)[kBlocksM][kAccs], const Work& w, const Shared& s,
                                                   Ring& ring, int team, int group, int lane) {
     // Teams multiply in turn. A stage's barrier tells only the parity of its use: a team that waited for a use to come
@@ -208,40 +232,48 @@ struct tma_ws {
     u32 previous = 0;
     u32 base_a = descriptor<kAlongA>(s.a) + row_offset(group * kBlocksM);
     u32 base_b = descriptor<kAlongB>(s.b);
+    Acc part[kPromote ? kBlocksM : 1][kAccs];
+    if constexpr (kPromote) {
+#pragma unroll
+      for (int i = 0; i < kBlocksM; ++i)
+#pragma unroll
+        for (int j = 0; j < kAccs; ++j) acc[i][j] = 0;
+    }
 #pragma unroll 1
     for (int k = w.k_begin; k < w.k_end; ++k) {
       ptx::mbarrier_wait(s.full + 8 * ring.slot, ring.phase);
       u32 desc_a = base_a + ring.slot * (kBytesA / 16);
       u32 desc_b = base_b + ring.slot * (kBytesB / 16);
-      ptx::wgmma_fence();
+      if constexpr (kPromote) {
+        multiply_step(part, desc_a, desc_b, false);
+        ptx::wgmma_wait<0>();
+        release(s.empty + 8 * ring.slot, lane);
+        touch(part);
 #pragma unroll
-      for (int j = 0; j < kBlockK * kElement / 32; ++j) {
+        for (int i = 0; i < kBlocksM; ++i)
 #pragma unroll
-        for (int i = 0; i < kBlocksM; ++i) {
-          Wgmma<kBlockN>::template run<kTypeA, kTypeB, !kAlongA, !kAlongB>(
-              acc[i], whole(desc_a + row_offset(i) + k_offset<kAlongA, kBlockM>(j)),
-              whole(desc_b + k_offset<kAlongB, kRowsB>(j)), j > 0 || k > w.k_begin);
-        }
+          for (int j = 0; j < kAccs; ++j) acc[i][j] += part[i][j];
+      } else {
+        multiply_step(acc, desc_a, desc_b, k > w.k_begin);
+        // The step before this one is done with its stage once only this one is in flight.
+        ptx::wgmma_wait<1>();
+        if (previous) release(previous, lane);
+        previous = s.empty + 8 * ring.slot;
       }
-      ptx::wgmma_commit();
-      // The step before this one is done with its stage once only this one is in flight.
-      ptx::wgmma_wait<1>();
-      if (previous) release(previous, lane);
-      previous = s.empty + 8 * ring.slot;
       ring.advance();
     }
     if constexpr (kTeams > 1) ptx::named_barrier_arrive(kTurnBarrier + 1 - team, 256);
-    ptx::wgmma_wait<0>();
-    if (previous) release(previous, lane);
-#pragma unroll
-    for (int i = 0; i < kBlocksM; ++i)
-#pragma unroll
-      for (int j = 0; j < kAccs; ++j) ptx::touch(acc[i][j]);
+    if constexpr (!kPromote) {
+      ptx::wgmma_wait<0>();
+      if (previous) release(previous, lane);
+      touch(acc);
+    }
   }
 
   // Adds the parts of k in their order. True for the block that came last and holds the sum; the others are done.
-  static __device__ __forceinline__ bool reduce(Acc (&acc)[kBlocksM][kAccs], const Work& w, const Shared& s,
-                                                const TmaWsArgs& args, int team, int group) {
+  static __device__ __forceinline__ bool reduce(const Acc (&acc)[kBlocksM][kAccs], Acc (&total)[kBlocksM][kAccs],
+                                                const Work& w, const Shared& s, const TmaWsArgs& args, int team,
+                                                int group) {
     constexpr int kVectors = kBlocksM * kAccs / 4;
     int parts = (args.k_steps + args.split_steps - 1) / args.split_steps;
     int thread = threadIdx.x % 128;
@@ -250,7 +282,7 @@ struct tma_ws {
     float4* mine = base + static_cast<i64>(w.part) * (kBlockM * kBlockN / 4);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
-      Acc* v = &acc[i * 4 / kAccs][i * 4 % kAccs];
+      const Acc* v = &acc[i * 4 / kAccs][i * 4 % kAccs];
       __stcg(mine + i * 128, make_float4(as_float(v[0]), as_float(v[1]), as_float(v[2]), as_float(v[3])));
     }
     __threadfence();
@@ -269,7 +301,7 @@ struct tma_ws {
     __threadfence();
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
-      Acc* v = &acc[i * 4 / kAccs][i * 4 % kAccs];
+      Acc* v = &total[i * 4 / kAccs][i * 4 % kAccs];
       v[0] = v[1] = v[2] = v[3] = 0;
     }
 #pragma unroll 1
@@ -277,7 +309,7 @@ struct tma_ws {
       const float4* from = base + static_cast<i64>(p) * (kBlockM * kBlockN / 4);
 #pragma unroll
       for (int i = 0; i < kVectors; ++i) {
-        Acc* v = &acc[i * 4 / kAccs][i * 4 % kAccs];
+        Acc* v = &total[i * 4 / kAccs][i * 4 % kAccs];
         float4 x = __ldcg(from + i * 128);
         v[0] += as_acc(x.x), v[1] += as_acc(x.y), v[2] += as_acc(x.z), v[3] += as_acc(x.w);
       }
@@ -522,9 +554,12 @@ struct tma_ws {
     for (; t < count; t += step) {
       Work w = work(t, rank, args);
       multiply(acc, w, s, ring, team, group, lane);
-      bool mine = true;
-      if constexpr (C::split_k > 1) mine = reduce(acc, w, s, args, team, group);
-      if (mine) store(acc, c, w, s, args, consumer, group, rounds);
+      if constexpr (C::split_k > 1) {
+        Acc total[kBlocksM][kAccs];
+        if (reduce(acc, total, w, s, args, team, group)) store(total, c, w, s, args, consumer, group, rounds);
+      } else {
+        store(acc, c, w, s, args, consumer, group, rounds);
+      }
       if constexpr (kTeams > 1) {
         t += step;
         if (t < count) {

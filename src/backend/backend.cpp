@@ -1,6 +1,7 @@
 #include "backend/backend.h"
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/cuda_backend.h"
 #include "backend/null/null_backend.h"
 #include "base/text.h"
 #include "tessera/error.h"
@@ -30,6 +31,7 @@ struct DeviceRow {
 
 constexpr DeviceRow kDevices[] = {
     {"cpu", "cpu or cpu:THREADS", cpu},
+    {"cuda", "cuda or cuda:DEVICE", make_cuda_backend},
     {"null", "null:ARCH", make_null_backend},
 };
 

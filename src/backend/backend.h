@@ -41,8 +41,8 @@ class Backend {
                                           const Choice& choice) const = 0;
 };
 
-// device: "cpu", "cpu:N" (N threads), "null:ARCH" (plans for any architecture, runs nothing). Error(bad_input) on
-// other text, Error(unsupported) where the device is not there. threads 0 = all cores.
+// device: "cpu", "cpu:N" (N threads), "cuda:N" (the N-th CUDA device), "null:ARCH" (plans for any architecture, runs
+// nothing). Error(bad_input) on other text, Error(unsupported) where the device is not there. threads 0 = all cores.
 std::unique_ptr<Backend> make_backend(std::string_view device, int threads = 0);
 
 }  // namespace tessera

@@ -13,7 +13,7 @@ std::span<const Command* const> commands() {
 
 std::span<const Option> global_options() {
   static constexpr std::array<Option, 11> kOptions = {{
-      {"--device", "DEVICE", "cpu, cpu:THREADS, or null:ARCH to plan without a device"},
+      {"--device", "DEVICE", "cpu, cpu:THREADS, cuda:N, or null:ARCH to plan without a device"},
       {"--threads", "N", "threads of a CPU run; 0 = all cores"},
       {"--policy", "POLICY", "how a kernel is chosen: model model_topk tuned explicit first_legal",
        Complete::policy},

@@ -113,6 +113,7 @@ std::vector<double> timed(const Problem& problem, std::span<const Candidate> can
     }
     runs.push_back([kernel, b](int repeats) {
       for (int i = 0; i < repeats; ++i) kernel->run_unchecked(b);
+      kernel->wait();
     });
   }
   std::vector<double> us;

@@ -34,6 +34,7 @@ Report run_and_measure(const Kernel& kernel, const Invocation& call) {
   const Buffers buffers = operands.bind(kernel);
   Report report;
   kernel.run(buffers);
+  operands.fetch(kernel);
   if (!call.has("--no-verify")) {
     report.verification = Verifier(operands).check();
     report.verified = report.verification.ok;
@@ -41,6 +42,7 @@ Report run_and_measure(const Kernel& kernel, const Invocation& call) {
   const double budget = call.number("--budget-ms", 200);
   const Repeated work = [&](int repeats) {
     for (int i = 0; i < repeats; ++i) kernel.run_unchecked(buffers);
+    kernel.wait();
   };
   MeasureOptions o{.batch_us = 1000, .budget_ms = budget, .cold = call.has("--cold")};
   if (budget == 0) o = {.batch_us = 0, .budget_ms = 0, .min_rounds = 1, .max_rounds = 1, .cold = o.cold};

@@ -43,7 +43,12 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
   for (std::string_view name : family.kernel_knobs) {
     prelude.number(name, c.*find_config_field(name)->member);
   }
-  prelude.number("vector_bits", a.vector_bits);
+  if (family.backend == BackendKind::cpu) {
+    prelude.number("vector_bits", a.vector_bits);
+  } else {  // loads from memory are part of the kernel
+    prelude.number("a_along_k", v.a.col_stride == 1);
+    prelude.number("b_along_k", v.b.row_stride == 1);
+  }
   prelude.word("Inst", "inst", inst.name);
   auto seen = [&](DType memory) { return family.compute_types ? compute_type(memory, inst) : memory; };
   prelude.word("Type", "type_a", to_string(seen(v.a.type)));
@@ -53,6 +58,20 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
   prelude.word("Type", "type_acc", to_string(v.acc));
   add_epilogue(prelude, v.epilogue);
   return prelude.text + "};\n";
+}
+
+std::string entry_of(BackendKind backend, const std::string& family, const KernelConfig& c,
+                     const std::string& symbol) {
+  if (backend == BackendKind::cpu) {
+    // Only the entry is visible: templates of two kernels must never be merged by the dynamic linker.
+    return "extern \"C\" __attribute__((visibility(\"default\"))) void " + symbol +
+           "(const void* args) {\n  tsr::" + family + "<Config>(args);\n}\n";
+  }
+  const std::string kernel = "tsr::" + family + "<Config>";
+  const int cluster = c.cluster_m * c.cluster_n;
+  return "extern \"C\" __global__ void __launch_bounds__(" + kernel + "::kThreads, " + kernel + "::kMinBlocks)" +
+         (cluster > 1 ? format(" __cluster_dims__(%d, 1, 1)", cluster) : "") + "\n" + symbol +
+         "(const __grid_constant__ " + kernel + "::Params params) {\n  " + kernel + "::run(params);\n}\n";
 }
 
 }  // namespace
@@ -81,9 +100,7 @@ Source render(const GemmView& v, const KernelConfig& c, const ArchSpec& a) {
   const std::string config = config_struct(v, c, a, *inst);
   source.symbol = "tsr_" + name + '_' + content_hash({name, config, closure.hash, join(source.flags, "\n")});
 
-  // Only the entry is visible: templates of two kernels must never be merged by the dynamic linker.
-  const std::string entry = "extern \"C\" __attribute__((visibility(\"default\"))) void " + source.symbol +
-                            "(const void* args) {\n  tsr::" + name + "<Config>(args);\n}\n";
+  const std::string entry = entry_of(family.backend, name, c, source.symbol);
   source.text = "#include \"" + std::string(family.header) + "\"\n\n" + config + '\n' + entry;
   source.unit.reserve(closure.text.size() + config.size() + entry.size() + 64);
   source.unit += closure.text;

@@ -7,6 +7,9 @@ constexpr std::string_view kCpuKnobs[] = {"tile_m", "tile_n", "pack_a", "swap_ab
 constexpr std::string_view kPackedKnobs[] = {"tile_m", "tile_n"};
 constexpr std::string_view kUnpackedKnobs[] = {"tile_m", "tile_n", "swap_ab"};
 
+constexpr std::string_view kTmaWsKnobs[] = {"block_m", "block_n",   "block_k",   "wave_m",  "wave_groups", "stages",
+                                            "store",   "cluster_m", "cluster_n", "swap_ab", "split_k"};
+
 using enum BackendKind;
 constexpr FamilyInfo kFamilies[] = {
     {Family::cpu_packed, cpu, "cpu/packed.h", "register tile over panels of packed B, cache-blocked",
@@ -16,7 +19,7 @@ constexpr FamilyInfo kFamilies[] = {
     {Family::cpu_dot, cpu, "cpu/dot.h", "dot products along a contiguous k, nothing packed", kUnpackedKnobs,
      false},
     {Family::cpu_amx, cpu, "cpu/amx.h", "AMX tiles", kCpuKnobs, true},
-    {Family::tma_ws, cuda, "", "TMA loads, wgmma, specialised warps", {}, false},
+    {Family::tma_ws, cuda, "cuda/tma_ws.h", "TMA loads, wgmma, specialised warps", kTmaWsKnobs, false},
     {Family::cp_async, cuda, "", "cp.async staging, mma.sync", {}, false},
     {Family::simt, cuda, "", "plain FMA", {}, false},
     {Family::gemv, cuda, "", "memory-bound, m or n at most 16", {}, false},

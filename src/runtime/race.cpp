@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <new>
+#include <vector>
 
 #include "core/gemm_view.h"
 #include "core/tile_math.h"
@@ -17,19 +17,31 @@ double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
+// Memory where the kernels work, of bytes that are small normal numbers in every element type: 0x21 repeated is 5e-19
+// in f32, 33 in i8.
 struct Scratch {
-  explicit Scratch(int64_t bytes) : bytes_(static_cast<size_t>(round_up(std::max<int64_t>(bytes, 64), 64))) {
-    data_ = ::operator new (bytes_, std::align_val_t{64});
-    // Bytes that are small normal numbers in every element type: 0x21 repeated is 5e-19 in f32, 33 in i8.
-    std::memset(data_, 0x21, bytes_);
+  Scratch(DeviceMemory* device, int64_t bytes)
+      : device_(device), bytes_(static_cast<size_t>(round_up(std::max<int64_t>(bytes, 64), 64))) {
+    host_.resize(bytes_ + 64, 0x21);
+    if (device_) {
+      data_ = device_->allocate(bytes_);
+      device_->upload(data_, host_.data(), bytes_);
+      host_ = {};
+    } else {
+      data_ = host_.data() + (64 - reinterpret_cast<uintptr_t>(host_.data()) % 64) % 64;
+    }
   }
-  ~Scratch() { ::operator delete (data_, std::align_val_t{64}); }
+  ~Scratch() {
+    if (device_) device_->release(data_);
+  }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   void* data() const { return data_; }
 
  private:
+  DeviceMemory* device_;
   size_t bytes_;
+  std::vector<char> host_;
   void* data_;
 };
 
@@ -43,15 +55,17 @@ int64_t extent_bytes(const Operand& o, int64_t groups) {
 std::vector<double> race(std::span<const std::unique_ptr<Kernel>> kernels, double budget_ms) {
   if (kernels.empty()) return {};
   const GemmView v = lower(kernels[0]->problem());
-  Scratch a(extent_bytes(v.a, v.groups)), b(extent_bytes(v.b, v.groups)), c(extent_bytes(v.c, v.groups));
-  Scratch d(v.groups * v.m * v.n * bytes_of(v.d));
+  DeviceMemory* device = kernels[0]->memory();
+  Scratch a(device, extent_bytes(v.a, v.groups)), b(device, extent_bytes(v.b, v.groups)),
+      c(device, extent_bytes(v.c, v.groups));
+  Scratch d(device, v.groups * v.m * v.n * bytes_of(v.d));
   std::vector<std::unique_ptr<Scratch>> packed;
   std::vector<Buffers> buffers(kernels.size());
   for (size_t i = 0; i < kernels.size(); ++i) {
     buffers[i] = {.a = a.data(), .b = b.data(), .c = c.data()};
     buffers[i].d.fill(d.data());
     if (v.b_prepacked) {
-      packed.push_back(std::make_unique<Scratch>(static_cast<int64_t>(kernels[i]->packed_b_bytes())));
+      packed.push_back(std::make_unique<Scratch>(device, static_cast<int64_t>(kernels[i]->packed_b_bytes())));
       kernels[i]->pack_b(b.data(), packed.back()->data());
       buffers[i].b = packed.back()->data();
     }
@@ -60,8 +74,10 @@ std::vector<double> race(std::span<const std::unique_ptr<Kernel>> kernels, doubl
   std::vector<int> repeats(kernels.size(), 1);
   for (size_t i = 0; i < kernels.size(); ++i) {  // warm up, and repeat short kernels until a sample is ~50 us
     kernels[i]->run(buffers[i]);
+    kernels[i]->wait();
     const auto start = Clock::now();
     kernels[i]->run_unchecked(buffers[i]);
+    kernels[i]->wait();
     repeats[i] = static_cast<int>(std::clamp(50.0 / std::max(us_since(start), 0.05), 1.0, 1000.0));
   }
   const auto begin = Clock::now();
@@ -70,6 +86,7 @@ std::vector<double> race(std::span<const std::unique_ptr<Kernel>> kernels, doubl
     for (size_t i = 0; i < kernels.size(); ++i) {
       const auto start = Clock::now();
       for (int r = 0; r < repeats[i]; ++r) kernels[i]->run_unchecked(buffers[i]);
+      kernels[i]->wait();
       samples[i].push_back(us_since(start) / repeats[i]);
     }
   }

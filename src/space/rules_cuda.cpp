@@ -148,14 +148,18 @@ int64_t tma_smem(V v, C c) {
   const bool b_along_k = c.swap_ab ? v.a.col_stride == 1 : v.b.row_stride == 1;
   const int64_t rows = c.block_m + (b_along_k ? c.block_n : round_up(c.block_n, 64));
   const int64_t stage = saturated_product({rows, c.block_k, bytes_of(v.a.type)});
-  // C leaves in slices of 64 rows, each warp group has two on their way when there is more than one.
+  // C leaves in slices of 64 rows, each warp group has two on their way when there is more than one; through the epilogue
+  // in slices of accumulators.
   const int out = bytes_of(v.c.type), team = std::max(c.wave_m / kWarpGroup, 1);
   int slice = c.swap_ab || out == 1 ? 64 : 128 / out;
   while (c.block_n % slice) slice /= 2;
   const int64_t slices = int64_t{c.block_n / slice} * (c.block_m / team / 64);
-  const int64_t c_bytes = int64_t{team} * c.wave_groups * (slices > 1 ? 2 : 1) * 64 * slice * out;
+  int epilogue = 32;
+  while (c.block_n % epilogue) epilogue /= 2;
+  const int64_t group_bytes = std::max<int64_t>((slices > 1 ? 2 : 1) * 64 * slice * out, 256 * epilogue);
+  const int64_t c_bytes = int64_t{team} * c.wave_groups * round_up(group_bytes, 1024);
   const int64_t total = saturated_product({stage, c.stages});
-  return total > too_much ? too_much : total + round_up(c_bytes, 1024) + 16 * int64_t{c.stages} + 16;
+  return total > too_much ? too_much : total + c_bytes + 16 * int64_t{c.stages} + 16;
 }
 
 std::span<const Rule> cuda_rules() { return kRules; }

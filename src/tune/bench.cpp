@@ -50,6 +50,7 @@ void run_ours(Dispatcher& dispatcher, const BenchOptions& o, BenchRow& row,
   operands = std::make_unique<Operands>(row.problem, FillKind::uniform);
   const Buffers buffers = operands->bind(kernel);
   kernel.run(buffers);
+  operands->fetch(kernel);
   if (o.verify) {
     verifier = std::make_unique<Verifier>(*operands);
     const Verification v = verifier->check();
@@ -59,6 +60,7 @@ void run_ours(Dispatcher& dispatcher, const BenchOptions& o, BenchRow& row,
   }
   work.push_back([&kernel, buffers](int repeats) {
     for (int i = 0; i < repeats; ++i) kernel.run_unchecked(buffers);
+    kernel.wait();
   });
 }
 

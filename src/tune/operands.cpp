@@ -141,6 +141,51 @@ void Operands::reset_c() {
   });
 }
 
+namespace {
+
+constexpr size_t kBand = 4096;
+constexpr unsigned char kBandByte = 0xa5;
+
+}  // namespace
+
+DeviceCopies& DeviceCopies::operator=(DeviceCopies&& other) noexcept {
+  clear();
+  memory_ = std::exchange(other.memory_, nullptr);
+  blocks_ = std::move(other.blocks_);
+  other.blocks_.clear();
+  return *this;
+}
+
+void DeviceCopies::clear() noexcept {
+  for (void* block : blocks_) memory_->release(block);
+  blocks_.clear();
+}
+
+void DeviceCopies::use(DeviceMemory* memory) {
+  clear();
+  memory_ = memory;
+}
+
+void* DeviceCopies::add(const GuardedBuffer& host) {
+  std::vector<unsigned char> bytes(host.size() + 2 * kBand, kBandByte);
+  std::memcpy(bytes.data() + kBand, host.data(), host.size());
+  blocks_.push_back(memory_->allocate(bytes.size()));
+  memory_->upload(blocks_.back(), bytes.data(), bytes.size());
+  return static_cast<char*>(blocks_.back()) + kBand;
+}
+
+std::string DeviceCopies::fetch(size_t index, const GuardedBuffer& host) const {
+  std::vector<unsigned char> bytes(host.size() + 2 * kBand);
+  memory_->download(bytes.data(), blocks_[index], bytes.size());
+  std::memcpy(host.data(), bytes.data() + kBand, host.size());
+  const auto whole = [](auto first, auto last) {
+    return std::all_of(first, last, [](unsigned char c) { return c == kBandByte; });
+  };
+  if (!whole(bytes.begin(), bytes.begin() + kBand)) return "bytes before its start were written";
+  if (!whole(bytes.end() - kBand, bytes.end())) return "bytes behind its end were written";
+  return "";
+}
+
 Buffers Operands::bind(const Kernel& kernel) {
   Buffers buffers{.a = a_.data(), .b = b_.data(), .c = c_.data()};
   for (size_t i = 0; i < d_.size(); ++i) buffers.d[i] = d_[i].data();
@@ -149,10 +194,24 @@ Buffers Operands::bind(const Kernel& kernel) {
     kernel.pack_b(b_.data(), packed_b_.data());
     buffers.b = packed_b_.data();
   }
+  if (DeviceMemory* memory = kernel.memory()) {
+    device_.use(memory);
+    buffers.c = device_.add(c_);  // the first: see fetch()
+    buffers.a = device_.add(a_);
+    buffers.b = device_.add(b_);
+    for (size_t i = 0; i < d_.size(); ++i) buffers.d[i] = device_.add(d_[i]);
+  }
   return buffers;
 }
 
+void Operands::fetch(const Kernel& kernel) {
+  kernel.wait();
+  device_damage_.clear();
+  if (kernel.memory()) device_damage_ = device_.fetch(0, c_);
+}
+
 std::string Operands::damage() const {
+  if (!device_damage_.empty()) return "C on the device: " + device_damage_;
   std::vector<std::pair<std::string, const GuardedBuffer*>> buffers = {
       {"A", &a_}, {"B", &b_}, {"C", &c_}, {"packed B", &packed_b_}};
   for (size_t i = 0; i < d_.size(); ++i) buffers.emplace_back("D" + std::to_string(i), &d_[i]);

@@ -22,6 +22,25 @@ enum class FillKind : int {
 double fill_value(DType t, FillKind kind, uint64_t seed, int64_t index);
 void fill(DType t, FillKind kind, uint64_t seed, void* out, int64_t count);
 
+// Device memory of one kernel's, freed at the end. It lies between bands of known bytes.
+class DeviceCopies {
+ public:
+  DeviceCopies() = default;
+  DeviceCopies(DeviceCopies&& other) noexcept { *this = std::move(other); }
+  DeviceCopies& operator=(DeviceCopies&& other) noexcept;
+  ~DeviceCopies() { clear(); }
+
+  void use(DeviceMemory* memory);  // frees what is there
+  void* add(const GuardedBuffer& host);
+  // The bytes of the `index`-th buffer into `host`; "" or which band was written.
+  std::string fetch(size_t index, const GuardedBuffer& host) const;
+
+ private:
+  void clear() noexcept;
+  DeviceMemory* memory_ = nullptr;
+  std::vector<void*> blocks_;
+};
+
 class Operands {
  public:
   // `align`: of every buffer's start, at least the element size. Inputs are read-only once filled.
@@ -44,6 +63,9 @@ class Operands {
   // the next call.
   Buffers bind(const Kernel& kernel);
 
+  // What the run left in the buffers of bind(): brought back where the kernel's memory is not the host's. Waits.
+  void fetch(const Kernel& kernel);
+
   // "" while nothing but C's elements was written since reset_c(), else what was.
   std::string damage() const;
 
@@ -53,7 +75,9 @@ class Operands {
   FillKind kind_;
   uint64_t seed_;
   GuardedBuffer a_, b_, c_, packed_b_;
+  std::string device_damage_;
   std::vector<GuardedBuffer> d_;
+  DeviceCopies device_;
 };
 
 // Elements from the first to the last of an operand, over all groups.

@@ -1,0 +1,71 @@
+#include "backend/check_buffers.h"
+
+#include <string>
+
+#include "tessera/error.h"
+
+namespace tessera {
+namespace {
+
+struct Range {
+  const char* begin = nullptr;
+  int64_t bytes = 0;
+  bool overlaps(const Range& o) const { return begin < o.begin + o.bytes && o.begin < begin + bytes; }
+};
+
+Range range_of(const void* p, const Operand& o, int64_t groups) {
+  if (o.rows == 0 || o.cols == 0) return {};
+  const int64_t last =
+      (groups - 1) * o.group_stride + (o.rows - 1) * o.row_stride + (o.cols - 1) * o.col_stride;
+  return {static_cast<const char*>(p), (last + 1) * bytes_of(o.type)};
+}
+
+void require(const void* p, int alignment, const std::string& name) {
+  if (!p) throw Error(ErrorCode::bad_input, "buffer " + name + " is null");
+  if (reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(alignment)) {
+    throw Error(ErrorCode::bad_input, "buffer " + name + " is not aligned to its " +
+                                          std::to_string(alignment) + "-byte elements");
+  }
+}
+
+}  // namespace
+
+void check_buffers(const GemmView& view, const Buffers& buffers, size_t packed_b_bytes) {
+  const bool reads_operands = view.k > 0;
+  if (reads_operands) {
+    require(buffers.a, bytes_of(view.a.type), "a");
+    require(buffers.b, view.b_prepacked ? 4 : bytes_of(view.b.type), "b");
+  }
+  require(buffers.c, bytes_of(view.c.type), "c");
+  const Range c = range_of(buffers.c, view.c, view.groups);
+  auto refuse_overlap = [&](const Range& input, const std::string& name) {
+    if (c.overlaps(input)) {
+      throw Error(ErrorCode::bad_input, "buffer c overlaps buffer " + name,
+                  "give C memory of its own; C = ... + beta * C needs no second buffer");
+    }
+  };
+  if (reads_operands) {
+    refuse_overlap(range_of(buffers.a, view.a, view.groups), "a");
+    refuse_overlap(view.b_prepacked
+                       ? Range{static_cast<const char*>(buffers.b), static_cast<int64_t>(packed_b_bytes)}
+                       : range_of(buffers.b, view.b, view.groups),
+                   "b");
+  }
+  int used = 0;
+  for (const EpilogueStep& step : view.epilogue) {
+    const EpilogueKindInfo& kind = info(step.kind);
+    if (!kind.takes_d) continue;
+    const void* d = buffers.d[static_cast<size_t>(used++)];
+    const std::string name = "d[" + std::to_string(used - 1) + "] (" + std::string(kind.name) + ")";
+    require(d, bytes_of(view.d), name);
+    const int64_t elements = kind.broadcast == Broadcast::row      ? view.n
+                             : kind.broadcast == Broadcast::column ? view.m
+                                                                   : view.groups * view.m * view.n;
+    refuse_overlap({static_cast<const char*>(d), elements * bytes_of(view.d)}, name);
+  }
+  if (buffers.workspace && reinterpret_cast<uintptr_t>(buffers.workspace) % 64) {
+    throw Error(ErrorCode::bad_input, "the workspace is not 64-byte aligned");
+  }
+}
+
+}  // namespace tessera

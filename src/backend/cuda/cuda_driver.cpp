@@ -1,0 +1,206 @@
+#include "backend/cuda/cuda_driver.h"
+
+#include <algorithm>
+
+#include "tessera/error.h"
+
+namespace tessera::cuda {
+namespace {
+
+constexpr Result kOutOfMemory = 2;
+
+// Errors after which a context answers every call with the same error, by the range cuda.h keeps for them.
+bool poisons(Result r) { return r == 700 || r == 702 || (r >= 710 && r <= 720 && r != 712 && r != 713); }
+
+const LibCuda& require_driver() {
+  std::string why;
+  const LibCuda* cu = libcuda(&why);
+  if (!cu) throw Error(ErrorCode::unsupported, why, "use device cpu, or install the driver");
+  return *cu;
+}
+
+DevicePtr address(const void* p) { return reinterpret_cast<DevicePtr>(p); }
+
+}  // namespace
+
+class CudaDriver::Current {
+ public:
+  explicit Current(const CudaDriver& d) : cu_(d.cu_) {
+    Context* now = nullptr;
+    if (!cu_.context_current(&now) && now == d.context_) return;
+    d.check(cu_.context_push(d.context_), "making its context current");
+    pushed_ = true;
+  }
+  ~Current() {
+    Context* gone = nullptr;
+    if (pushed_) cu_.context_pop(&gone);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  const LibCuda& cu_;
+  bool pushed_ = false;
+};
+
+class CudaModule : public GpuModule {
+ public:
+  CudaModule(std::shared_ptr<const CudaDriver> d, ModuleHandle* handle, Function* function)
+      : driver_(std::move(d)), handle_(handle), function_(function) {}
+  ~CudaModule() override {
+    Context* gone = nullptr;
+    if (driver_->cu_.context_push(driver_->context_)) return;
+    driver_->cu_.module_unload(handle_);
+    driver_->cu_.context_pop(&gone);
+  }
+  void* function() const override { return function_; }
+
+ private:
+  std::shared_ptr<const CudaDriver> driver_;
+  ModuleHandle* handle_;
+  Function* function_;
+};
+
+CudaDriver::CudaDriver(int ordinal) : cu_(require_driver()), ordinal_(ordinal) {
+  int count = 0;
+  check(cu_.device_count(&count), "counting devices");
+  if (ordinal < 0 || ordinal >= count) {
+    throw Error(count ? ErrorCode::bad_input : ErrorCode::unsupported,
+                "there is no device cuda:" + std::to_string(ordinal) + ", this machine has " +
+                    std::to_string(count) + " CUDA device(s)");
+  }
+  check(cu_.device_get(&device_, ordinal), "opening it");
+  check(cu_.primary_retain(&context_, device_), "making its context");
+}
+
+CudaDriver::~CudaDriver() {
+  if (context_) cu_.primary_release(device_);
+}
+
+void CudaDriver::fail(Result r, const std::string& doing) const {
+  const char *name = nullptr, *text = nullptr;
+  cu_.error_name(r, &name);
+  cu_.error_text(r, &text);
+  const std::string what = "cuda:" + std::to_string(ordinal_) + ": " + doing + ": " + (text ? text : "unknown error") + " (" +
+                           (name ? name : std::to_string(r)) + ")";
+  if (poisons(r)) {
+    throw Error(ErrorCode::device, what + "; some kernel that ran on this device before broke its context",
+                "start the process again; compute-sanitizer finds the kernel");
+  }
+  throw Error(ErrorCode::device, what, r == kOutOfMemory ? "free memory on the device or use a smaller problem" : "");
+}
+
+void* CudaDriver::allocate(size_t bytes) {
+  Current current(*this);
+  DevicePtr p = 0;
+  check(cu_.allocate(&p, std::max<size_t>(bytes, 1)), "allocating memory");
+  return reinterpret_cast<void*>(p);
+}
+
+void CudaDriver::release(void* memory) noexcept {
+  Context* gone = nullptr;
+  if (!memory || cu_.context_push(context_)) return;
+  cu_.release(address(memory));
+  cu_.context_pop(&gone);
+}
+
+void CudaDriver::upload(void* to, const void* from, size_t bytes) {
+  Current current(*this);
+  if (bytes) check(cu_.upload(address(to), from, bytes), "copying to the device");
+}
+
+void CudaDriver::download(void* to, const void* from, size_t bytes) {
+  Current current(*this);
+  if (bytes) check(cu_.download(to, address(from), bytes), "copying from the device");
+}
+
+std::shared_ptr<GpuModule> CudaDriver::load(const Binary& binary) {
+  Current current(*this);
+  ModuleHandle* module = nullptr;
+  Function* function = nullptr;
+  if (const Result r = cu_.module_load(&module, binary.bytes.data())) {
+    if (poisons(r) || r == kOutOfMemory) fail(r, "loading a kernel");
+    throw Error(ErrorCode::corrupt, "the driver does not load the code of " + binary.symbol);
+  }
+  if (cu_.module_function(&function, module, binary.symbol.c_str())) {
+    cu_.module_unload(module);
+    throw Error(ErrorCode::corrupt, "the code lacks the kernel " + binary.symbol);
+  }
+  return std::make_shared<CudaModule>(shared_from_this(), module, function);
+}
+
+void CudaDriver::allow_shared(const GpuModule& module, int bytes) {
+  Current current(*this);
+  check(cu_.function_set(static_cast<Function*>(module.function()), kFunctionMaxDynamicShared, bytes),
+        "asking for shared memory");
+}
+
+int CudaDriver::resident_blocks(const GpuModule& module, int threads, int shared_bytes, int cluster) {
+  Current current(*this);
+  auto* function = static_cast<Function*>(module.function());
+  const int units = attribute(kAttributeMultiprocessors);
+  int count = 0;
+  if (cluster == 1) {
+    check(cu_.active_blocks(&count, function, threads, static_cast<size_t>(shared_bytes)), "asking for occupancy");
+    return count * units;
+  }
+  LaunchAttribute a{};
+  a.id = kClusterDimension;
+  a.value.cluster = {static_cast<unsigned>(cluster), 1, 1};
+  const LaunchConfig config = {static_cast<unsigned>(units / cluster * cluster), 1, 1, static_cast<unsigned>(threads), 1, 1,
+                               static_cast<unsigned>(shared_bytes), nullptr, &a, 1};
+  check(cu_.active_clusters(&count, function, &config), "asking for occupancy");
+  return count * cluster;
+}
+
+void CudaDriver::launch(const GpuLaunch& l, void* params) {
+  Current current(*this);
+  LaunchAttribute overlap{};
+  overlap.id = kProgrammaticStreamSerialization;
+  overlap.value.flag = 1;
+  const LaunchConfig config = {l.grid, 1, 1, l.block, 1, 1, l.shared_bytes, static_cast<Stream*>(l.stream), &overlap, l.overlap};
+  void* arguments[] = {params};
+  check(cu_.launch(&config, static_cast<Function*>(l.function), arguments, nullptr), "launching a kernel");
+}
+
+void CudaDriver::zero(void* memory, size_t bytes, void* stream) {
+  Current current(*this);
+  check(cu_.set_bytes(address(memory), 0, bytes, static_cast<Stream*>(stream)), "clearing memory");
+}
+
+void CudaDriver::wait() {
+  Current current(*this);
+  check(cu_.synchronize(), "waiting");
+}
+
+int CudaDriver::attribute(int id) const {
+  int value = 0;
+  check(cu_.device_attribute(&value, id, device_), "asking for an attribute");
+  return value;
+}
+
+std::string CudaDriver::name() const {
+  char text[128] = {};
+  check(cu_.device_name(text, sizeof text, device_), "asking for its name");
+  return text;
+}
+
+tsr::TensorMap CudaDriver::encode(const BoxedTensor& t, const void* at, const char* what) const {
+  const auto size = static_cast<uint64_t>(t.element);
+  const uint64_t dims[] = {t.inner, t.outer, t.groups};
+  const uint64_t strides[] = {t.outer_stride * size, t.group_stride * size};
+  const uint32_t box[] = {t.box_inner, t.box_outer, 1}, ones[] = {1, 1, 1};
+  // Swizzles 32B, 64B, 128B are 1, 2, 3 in the driver's order.
+  const uint32_t bytes = t.box_inner * static_cast<uint32_t>(t.element);
+  const int swizzle = bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0;
+  tsr::TensorMap map;
+  if (const Result r = cu_.encode_tiled(&map, static_cast<int>(t.type), 3, const_cast<void*>(at), dims, strides, box, ones,
+                                        0, swizzle, kMapPromote256, 0)) {
+    throw Error(ErrorCode::bad_input, std::string("the driver makes no tensor map of buffer ") + what + " (error " +
+                                          std::to_string(r) + ")",
+                "align it to 16 bytes");
+  }
+  return map;
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,151 @@
+#include "backend/cuda/tma_ws.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "backend/gpu/gpu_kernel.h"
+#include "core/tile_math.h"
+#include "cuda/abi.h"
+#include "tessera/error.h"
+
+namespace tessera::cuda {
+namespace {
+
+constexpr uintptr_t kTmaAlign = 16;
+constexpr size_t kWorkspaceAlign = 256;
+
+MapType map_type(DType t) {
+  switch (t) {
+    case DType::f32: return MapType::f32;
+    case DType::f16: return MapType::f16;
+    case DType::bf16: return MapType::bf16;
+    case DType::i32: return MapType::i32;
+    default: return MapType::u8;
+  }
+}
+
+// A matrix as TMA walks it: the contiguous axis first.
+BoxedTensor tensor(const Operand& o, int64_t groups, int box_inner, int box_outer) {
+  const bool rows_first = o.col_stride != 1;  // contiguous along rows
+  BoxedTensor t;
+  t.type = map_type(o.type);
+  t.element = bytes_of(o.type);
+  t.inner = static_cast<uint64_t>(rows_first ? o.rows : o.cols);
+  t.outer = static_cast<uint64_t>(rows_first ? o.cols : o.rows);
+  t.groups = static_cast<uint64_t>(groups);
+  t.outer_stride = static_cast<uint64_t>(rows_first ? o.col_stride : o.row_stride);
+  t.group_stride = groups > 1 ? static_cast<uint64_t>(o.group_stride) : t.outer_stride * t.outer;
+  t.box_inner = static_cast<uint32_t>(box_inner);
+  t.box_outer = static_cast<uint32_t>(box_outer);
+  return t;
+}
+
+class TmaWsKernel : public GpuKernel {
+ public:
+  TmaWsKernel(std::shared_ptr<CudaDriver> driver, std::shared_ptr<GpuModule> module, const Problem& problem,
+              const Choice& choice)
+      : GpuKernel(driver, std::move(module), problem, choice), cuda_(std::move(driver)) {
+    const KernelConfig& c = config_;
+    const bool swap = c.swap_ab != 0;
+    const bool a_along_k = view_.a.col_stride == 1, b_along_k = view_.b.row_stride == 1;
+    shape_ = {c.block_m, c.block_n, c.block_k, c.wave_m, c.wave_groups, c.stages, c.cluster_m, c.cluster_n, swap,
+              swap ? b_along_k : a_along_k, swap ? a_along_k : b_along_k, bytes_of(view_.a.type), bytes_of(view_.c.type)};
+    plan_boxes();
+    plan_grid();
+  }
+
+  void run_unchecked(const Buffers& buffers) const override {
+    tsr::TmaWsParams p;
+    p.a = cuda_->encode(a_, config_.swap_ab ? buffers.b : buffers.a, config_.swap_ab ? "b" : "a");
+    p.b = cuda_->encode(b_, config_.swap_ab ? buffers.a : buffers.b, config_.swap_ab ? "a" : "b");
+    if (stores_tma()) p.c = cuda_->encode(c_, buffers.c, "c");
+    p.args = args_;
+    p.args.c = buffers.c;
+    p.args.wide = wide(buffers);
+    p.args.epilogue = epilogue_args(buffers);
+    if (config_.split_k > 1) {
+      char* memory = static_cast<char*>(workspace(buffers, arrivals_bytes_));
+      p.args.arrivals = reinterpret_cast<unsigned*>(memory);
+      p.args.partials = reinterpret_cast<float*>(memory + arrivals_bytes_);
+    }
+    driver_->launch({module_->function(), grid_, static_cast<unsigned>(shape_.threads()),
+                     static_cast<unsigned>(shape_.shared_bytes()), buffers.stream, true},
+                    &p);
+  }
+
+  size_t workspace_bytes() const override { return workspace_bytes_; }
+
+ private:
+  bool stores_tma() const { return config_.store == static_cast<int>(Store::cshuffle); }
+
+  void check(const Buffers& buffers) const override {
+    const std::pair<const void*, const char*> walked[] = {
+        {buffers.a, "a"}, {buffers.b, "b"}, {stores_tma() ? buffers.c : nullptr, "c"}};
+    for (const auto& [p, name] : walked) {
+      if (reinterpret_cast<uintptr_t>(p) % kTmaAlign) {
+        throw Error(ErrorCode::bad_input, std::string("buffer ") + name + " is not aligned to the 16 bytes that kernel '" +
+                                              to_string(config_) + "' needs");
+      }
+    }
+  }
+
+  void plan_boxes() {
+    const bool swap = config_.swap_ab != 0;
+    const Operand &a = swap ? view_.b : view_.a, &b = swap ? view_.a : view_.b;
+    a_ = tensor(a, view_.groups, shape_.box_a_inner(), shape_.box_a_outer());
+    b_ = tensor(b, view_.groups, shape_.box_b_inner(), shape_.box_b_outer());
+    if (stores_tma()) c_ = tensor(view_.c, view_.groups, shape_.inner(), shape_.box_c_outer());
+  }
+
+  void plan_grid() {
+    const KernelConfig& c = config_;
+    const int64_t rows = rows_of(view_, c), cols = cols_of(view_, c);
+    const int64_t tiles_m = ceil_div(ceil_div(rows, c.block_m), c.cluster_m);
+    const int64_t tiles_n = ceil_div(ceil_div(cols, c.block_n), c.cluster_n);
+    const int64_t k_steps = ceil_div(view_.k, c.block_k), split_steps = ceil_div(k_steps, std::max(c.split_k, 1));
+    const int64_t parts = std::max<int64_t>(ceil_div(k_steps, std::max<int64_t>(split_steps, 1)), 1);
+    const int64_t blocks = saturated_product({tiles_m, tiles_n, view_.groups, shape_.cluster()});
+    const int64_t work = saturated_product({blocks, parts});
+    if (view_.k < 1 || std::max({rows, cols, view_.k, view_.groups, work}) > std::numeric_limits<int>::max()) {
+      throw Error(ErrorCode::unsupported, "the kernel counts rows, columns, depth and blocks in 31 bits and needs k >= 1");
+    }
+    args_ = {};
+    args_.rows = static_cast<int>(rows);
+    args_.cols = static_cast<int>(cols);
+    args_.batches = static_cast<int>(view_.groups);
+    args_.tiles_m = static_cast<int>(tiles_m);
+    args_.tiles_n = static_cast<int>(tiles_n);
+    args_.k_steps = static_cast<int>(k_steps);
+    args_.split_steps = static_cast<int>(split_steps);
+    args_.along_m = c.raster == static_cast<int>(Raster::along_m);
+    args_.swizzle = std::max(c.swizzle, 1);
+    args_.c_leading = view_.c.row_stride;
+    args_.c_batch_stride = view_.c.group_stride;
+    if (c.split_k > 1) {
+      arrivals_bytes_ = static_cast<size_t>(round_up(blocks * 4, kWorkspaceAlign));
+      workspace_bytes_ = arrivals_bytes_ + static_cast<size_t>(saturated_product({work, c.block_m, c.block_n, 4}));
+    }
+    driver_->allow_shared(*module_, shape_.shared_bytes());
+    const int resident = driver_->resident_blocks(*module_, shape_.threads(), shape_.shared_bytes(), shape_.cluster());
+    if (resident < shape_.cluster()) {
+      throw Error(ErrorCode::unsupported, "no block of kernel '" + to_string(c) + "' fits a multiprocessor");
+    }
+    grid_ = static_cast<unsigned>(std::min<int64_t>(work, resident));
+  }
+
+  std::shared_ptr<CudaDriver> cuda_;
+  tsr::TmaWsShape shape_;
+  BoxedTensor a_, b_, c_;
+  tsr::TmaWsArgs args_;
+  unsigned grid_ = 1;
+  size_t arrivals_bytes_ = 0, workspace_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_tma_ws_kernel(std::shared_ptr<CudaDriver> driver, std::shared_ptr<GpuModule> module,
+                                           const Problem& problem, const Choice& choice) {
+  return std::make_unique<TmaWsKernel>(std::move(driver), std::move(module), problem, choice);
+}
+
+}  // namespace tessera::cuda
