@@ -7,6 +7,7 @@ namespace tessera {
 namespace {
 
 constexpr uint32_t kTiled = family_set(Family::cpu_packed, Family::cpu_direct);
+constexpr uint32_t kPacked = family_set(Family::cpu_packed);
 constexpr uint32_t kBlocked = family_set(Family::cpu_packed, Family::cpu_amx);
 constexpr uint32_t kUnpacked = family_set(Family::cpu_direct, Family::cpu_dot);
 constexpr uint32_t kDot = family_set(Family::cpu_dot);
@@ -20,6 +21,12 @@ int64_t dot_registers(V v, C c, A a) {
   const Instruction* i = a.find_instruction(v.a.type, v.b.type, c);
   const bool halves = i && i->name == "fma" && v.a.type == DType::bf16 && v.b.type == DType::bf16;
   return int64_t{c.tile_m} * c.tile_n + (std::min<int64_t>(c.tile_m, c.tile_n) + 1) * (halves ? 2 : 1);
+}
+
+// Whether groups of `group` elements along k can be taken from memory as 32-bit words.
+bool words_in_place(const Operand& a, int64_t k, int group) {
+  if (group == 1) return a.type == DType::f32;
+  return group > 1 && bytes_of(a.type) * group == 4 && a.row_major() && k % group == 0;
 }
 
 bool block_holds_tile(int block, int tile) { return block == 0 || block >= tile; }
@@ -73,6 +80,16 @@ constexpr Rule kRules[] = {
      "prepacked B is the right operand; swap_ab makes it the left one"},
     {"amx_split", kAmx, reads("split_k"), [](V, C c, A) { return c.split_k == 1; },
      "the AMX kernel does not split k"},
+    {"packed_in_place", kPacked, reads("pack_a tile inst"),
+     [](V v, C c, A) {
+       return c.pack_a || (v.m >= c.tile_m && words_in_place(v.a, v.k, c.inst_k) &&
+                           !(c.inst_k == 4 && v.a.type == DType::i8));
+     },
+     "A is read in place as 32-bit words of whole k groups, a whole tile of rows at a time, and never as "
+     "signed "
+     "bytes; otherwise pack_a=1"},
+    {"packed_swap", kPacked, reads("swap_ab"), [](V, C c, A) { return c.swap_ab == 0; },
+     "the packed kernel computes C as it is stored; it does not swap operands"},
     {"block_tile", kBlocked, reads("block_m block_n tile"),
      [](V, C c, A) { return block_holds_tile(c.block_m, c.tile_m) && block_holds_tile(c.block_n, c.tile_n); },
      "a cache block is smaller than the register tile (0 means the whole extent)"},

@@ -138,7 +138,7 @@ TEST(Enumerate, CpuCandidateCounts) {
     for (const std::string& type : dtypes_of(a)) {
       for (const char* shape : kShapes) {
         const size_t count = legal_configs(view(shape + (" dtype=" + type)), a).size();
-        EXPECT_GE(count, 4u) << a.name << ' ' << shape << ' ' << type;
+        EXPECT_GE(count, 3u) << a.name << ' ' << shape << ' ' << type;
         EXPECT_LE(count, 1000u) << a.name << ' ' << shape << ' ' << type;
       }
     }
