@@ -1,5 +1,7 @@
 // Rules that speak about every family.
 #include <algorithm>
+#include <array>
+#include <bit>
 
 #include "space/family_space.h"
 #include "space/rule_row.h"
@@ -18,10 +20,17 @@ constexpr uint64_t kCounts = reads("wave stages vec split_k cluster swizzle wave
 
 // Whether every knob of `set` is at least `low` and at most what it may be.
 bool within(C c, uint64_t set, int low) {
+  static const auto largest = [] {
+    std::array<int, 64> out{};
+    for (size_t i = 0; i < config_fields().size(); ++i) out[i] = knob_bounds(i).second;
+    return out;
+  }();
   const auto fields = config_fields();
-  for (size_t i = 0; i < fields.size(); ++i) {
+  for (uint64_t left = set; left != 0; left &= left - 1) {
+    const size_t i = static_cast<size_t>(std::countr_zero(left));
+    if (i >= fields.size()) return true;
     const int value = c.*fields[i].member;
-    if ((set >> i & 1) && (value < low || value > knob_bounds(i).second)) return false;
+    if (value < low || value > largest[i]) return false;
   }
   return true;
 }
