@@ -39,8 +39,9 @@ struct KnobSpace {
 struct FamilySpace {
   Family family = Family::cpu_packed;
   std::vector<std::string> instructions;  // names of the instructions the family issues
-  std::vector<DType> types;      // of A, when the family takes only some; empty = all its instructions take
-  // Candidates are offered up to this m * n * k or up to this min(m, n); 0 = not on that account, both 0 = always.
+  std::vector<DType> types;  // of A, when the family takes only some; empty = all its instructions take
+  // Candidates are offered up to this m * n * k or up to this min(m, n); 0 = not on that account, both 0 =
+  // always.
   int64_t max_work = 0, max_narrow = 0;
   std::vector<KnobSpace> knobs;  // in the order they are decided
   uint64_t knob_set = 0;         // bit i: knob i of config_fields() is among them (or the family itself)

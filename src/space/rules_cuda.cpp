@@ -148,8 +148,8 @@ int64_t tma_smem(V v, C c) {
   const bool b_along_k = c.swap_ab ? v.a.col_stride == 1 : v.b.row_stride == 1;
   const int64_t rows = c.block_m + (b_along_k ? c.block_n : round_up(c.block_n, 64));
   const int64_t stage = saturated_product({rows, c.block_k, bytes_of(v.a.type)});
-  // C leaves in slices of 64 rows, each warp group has two on their way when there is more than one; through the epilogue
-  // in slices of accumulators.
+  // C leaves in slices of 64 rows, each warp group has two on their way when there is more than one; through
+  // the epilogue in slices of accumulators.
   const int out = bytes_of(v.c.type), team = std::max(c.wave_m / kWarpGroup, 1);
   int slice = c.swap_ab || out == 1 ? 64 : 128 / out;
   while (c.block_n % slice) slice /= 2;

@@ -22,9 +22,9 @@ void for_each_candidate(const GemmView& v, const ArchSpec& a,
 // that no completion can make legal are dropped before they are crossed with the rest.
 std::vector<KernelConfig> legal_configs(const GemmView& v, const ArchSpec& a);
 
-// The legal configuration of the same family nearest to `c`, with what was changed ("tile_n: 48 -> 64 (rule): reason").
-// The result is checked against every rule again. `config` is empty when the family has no legal configuration
-// for this view. A long search settles for the nearest it has found.
+// The legal configuration of the same family nearest to `c`, with what was changed ("tile_n: 48 -> 64 (rule):
+// reason"). The result is checked against every rule again. `config` is empty when the family has no legal
+// configuration for this view. A long search settles for the nearest it has found.
 struct Suggestion {
   std::vector<KernelConfig> config;  // none or one
   std::vector<std::string> changes;  // empty when `c` was legal
