@@ -3,22 +3,22 @@
 namespace tessera {
 namespace {
 
-constexpr std::string_view kCpuKnobs[] = {"tile_m", "tile_n", "pack_a", "swap_ab"};
 constexpr std::string_view kPackedKnobs[] = {"tile_m", "tile_n"};
-constexpr std::string_view kUnpackedKnobs[] = {"tile_m", "tile_n", "swap_ab"};
+constexpr std::string_view kSwapKnobs[] = {"tile_m", "tile_n", "swap_ab"};
 
-constexpr std::string_view kTmaWsKnobs[] = {"block_m", "block_n",   "block_k",   "wave_m",  "wave_groups", "stages",
-                                            "store",   "cluster_m", "cluster_n", "swap_ab", "split_k"};
+constexpr std::string_view kTmaWsKnobs[] = {"block_m",     "block_n", "block_k", "wave_m",
+                                            "wave_groups", "stages",  "store",   "cluster_m",
+                                            "cluster_n",   "swap_ab", "split_k"};
 
 using enum BackendKind;
 constexpr FamilyInfo kFamilies[] = {
     {Family::cpu_packed, cpu, "cpu/packed.h", "register tile over panels of packed B, cache-blocked",
      kPackedKnobs, true},
-    {Family::cpu_direct, cpu, "cpu/direct.h", "whole small GEMM in one call, nothing packed", kUnpackedKnobs,
+    {Family::cpu_direct, cpu, "cpu/direct.h", "whole small GEMM in one call, nothing packed", kSwapKnobs,
      false},
-    {Family::cpu_dot, cpu, "cpu/dot.h", "dot products along a contiguous k, nothing packed", kUnpackedKnobs,
+    {Family::cpu_dot, cpu, "cpu/dot.h", "dot products along a contiguous k, nothing packed", kSwapKnobs,
      false},
-    {Family::cpu_amx, cpu, "cpu/amx.h", "AMX tiles", kCpuKnobs, true},
+    {Family::cpu_amx, cpu, "cpu/amx.h", "AMX tiles", kSwapKnobs, true},
     {Family::tma_ws, cuda, "cuda/tma_ws.h", "TMA loads, wgmma, specialised warps", kTmaWsKnobs, false},
     {Family::cp_async, cuda, "", "cp.async staging, mma.sync", {}, false},
     {Family::simt, cuda, "", "plain FMA", {}, false},

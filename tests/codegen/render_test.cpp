@@ -41,8 +41,6 @@ TEST(Render, TextNamesEveryValue) {
             "struct Config {\n"
             "  static constexpr int tile_m = 6;\n"
             "  static constexpr int tile_n = 64;\n"
-            "  static constexpr int pack_a = 0;\n"
-            "  static constexpr int swap_ab = 0;\n"
             "  static constexpr int vector_bits = 512;\n"
             "  static constexpr tsr::Inst inst = tsr::Inst::fma;\n"
             "  static constexpr tsr::Type type_a = tsr::Type::f32;\n"
@@ -84,7 +82,7 @@ TEST(Render, ProblemsShareUnits) {
         "gemm m=64 n=64 k=64 dtype=f32 layout=rcr prepack=b"}) {
     EXPECT_EQ(rendered(problem, kConfig).symbol, base.symbol) << problem;
   }
-  for (const char* config : {" block=96x512x256", " split_k=4", " preshuffle=1", " raster=along_m"}) {
+  for (const char* config : {" block=96x512x256", " split_k=4", " preshuffle=1", " pack_a=1"}) {
     EXPECT_EQ(rendered(kProblem, kConfig + config).symbol, base.symbol) << config;
   }
   EXPECT_EQ(rendered(kProblem + " epilogue=clamp:0:6", kConfig).symbol,
@@ -97,8 +95,9 @@ TEST(Render, WhatShapesTheCodeIsInTheName) {
   add(rendered(kProblem, kConfig));
   add(rendered(kProblem, "cpu_packed tile=5x64 inst=1x16x1"));
   add(rendered(kProblem, "cpu_packed tile=6x32 inst=1x16x1"));
-  add(rendered(kProblem, kConfig + " pack_a=1"));
-  add(rendered(kProblem, kConfig + " swap_ab=1"));
+  add(rendered(kProblem, "cpu_direct tile=6x64 inst=1x16x1"));
+  add(rendered(kProblem, "cpu_direct tile=6x64 inst=1x16x1 swap_ab=1"));
+  add(rendered("gemm m=64 n=64 k=64 dtype=f16 layout=rcr out=f32", "cpu_direct tile=6x64 inst=1x16x1"));
   add(rendered(kProblem, kConfig, "x86_avx512"));  // other flags
   add(rendered(kProblem, "cpu_packed tile=6x16 inst=1x8x1", "x86_avx2"));
   add(rendered(kProblem + " epilogue=relu", kConfig));
@@ -138,8 +137,8 @@ TEST(Render, KernelKnobsAreKnobs) {
   }
   std::string why;
   const KernelConfig c = *KernelConfig::parse(kConfig + " block=96x512x256 split_k=4 pack_a=1", &why);
-  EXPECT_EQ(to_string(source_config(c)), "cpu_packed tile=6x64 pack_a=1");
-  const KernelConfig gpu = *KernelConfig::parse("tma_ws block=128x128x64 split_k=4", &why);
+  EXPECT_EQ(to_string(source_config(c)), "cpu_packed tile=6x64");
+  const KernelConfig gpu = *KernelConfig::parse("mfma block=128x128x64 split_k=4", &why);
   EXPECT_EQ(source_config(gpu), gpu);  // nothing is known of a family without source
 }
 
