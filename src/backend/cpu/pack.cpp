@@ -63,7 +63,7 @@ uint32_t convert(const char* p, const PanelSource& s) {
   if (info(s.memory).is_float)
     return float_to_bits(read_float(p, s.memory)) >> 16;  // exact: bf16 and f8 only
   const uint8_t byte = static_cast<uint8_t>(*p);
-  if (s.group == 4) return s.flip_sign ? byte ^ 0x80u : byte;
+  if (s.group == 4) return byte;
   const int value = s.memory == DType::u8 ? int{byte} : int{static_cast<int8_t>(byte)};
   return static_cast<uint32_t>(value) & 0xffffu;  // i16
 }
@@ -90,7 +90,7 @@ void pack_panel_plain(const PanelSource& s, const PanelShape& shape, void* panel
         word |= convert(p, s) << (bits * j);
         if (shape.correction) sums[lane] -= 128 * int32_t{static_cast<int8_t>(*p)};
       }
-      words[step * shape.width + lane] = word;
+      words[step * shape.width + lane] = s.flip_sign ? word ^ 0x80808080u : word;
     }
   }
 }

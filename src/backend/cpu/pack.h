@@ -14,7 +14,7 @@ struct PanelSource {
   int64_t k_stride, lane_stride;
   DType memory;
   int group;       // k elements per word: 1 as f32; 2 as bf16, or i16 of integers; 4 as 8-bit integers
-  bool flip_sign;  // i8 -> u8: add 128 (operand A of vpdpbusd)
+  bool flip_sign;  // i8 -> u8: add 128 (operand A of vpdpbusd), to what fills up the last group too
 };
 
 struct PanelShape {
