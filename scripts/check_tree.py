@@ -29,7 +29,8 @@ SYSTEM_HEADERS = {"assert.h", "ctype.h", "inttypes.h", "math.h", "stdio.h", "std
                   "pthread.h", "ftw.h", "elf.h", "cpuid.h", "immintrin.h", "omp.h"}
 
 # What kernels are tested with, in whichever layer.
-TEST_TOOLS = {"src/tune/operands.h", "src/tune/reference.h", "src/tune/verify.h"}
+TEST_TOOLS = {"src/tune/guarded_buffer.h", "src/tune/operands.h", "src/tune/reference.h",
+              "src/tune/verify.h"}
 
 CODE = (".cpp", ".h", ".py", ".sh")
 REPORT_LINES, REFUSE_LINES = 400, 800
