@@ -252,6 +252,18 @@ TSR_INLINE F horner(F y, F x, const float (&k)[n]) {
   return y;
 }
 
+// x^2 - s, exactly, when s is x^2 rounded.
+TSR_INLINE Vec<16>::F residual(Vec<16>::F x, Vec<16>::F s) {
+  Vec<16>::F r = s;
+  asm("vfmsub231ps %1, %1, %0" : "+v"(r) : "v"(x));
+  return r;
+}
+TSR_INLINE Vec<8>::F residual(Vec<8>::F x, Vec<8>::F s) {
+  Vec<8>::F r = s;
+  asm("vfmsub231ps %1, %1, %0" : "+x"(r) : "x"(x));
+  return r;
+}
+
 // 2^n e^r with |r| <= ln2 / 2; the polynomial is the Taylor series to r^7, error below one unit in the last
 // place.
 template <int L>
@@ -294,22 +306,28 @@ TSR_INLINE typename Vec<L>::F tanh(typename Vec<L>::F x) {
   return select<L>(x != x, x, select<L>(a < 0.625f, series, signed_far));
 }
 
-// Complementary error function of z >= 0, relative error below 1.2e-7 (W. Press et al., Numerical
-// Recipes, 6.2.2: a Chebyshev fit).
-template <int L>
-TSR_INLINE typename Vec<L>::F erfc(typename Vec<L>::F z) {
-  using F = typename Vec<L>::F;
-  const F t = 1.0f / (1.0f + 0.5f * z);
-  const F y = horner(splat<L>(0.17087277f), t,
-                     {-0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f, -0.18628806f, 0.09678418f,
-                      0.37409196f, 1.00002368f, -1.26551223f});
-  return t * exp<L>(y - z * z);
-}
-
+// x Phi(x). Near zero by the series of Phi; elsewhere Phi(-|x|) = t e^(p(t) - x^2 / 2) / 2 with a Chebyshev
+// fit p (W. Press et al., Numerical Recipes, 6.2.2), where what rounding takes from the exponent is given
+// back as a factor.
 template <int L>
 TSR_INLINE typename Vec<L>::F gelu(typename Vec<L>::F x) {
-  const auto tail = erfc<L>(abs<L>(x) * 0.70710678f);
-  return 0.5f * x * select<L>(x < 0.0f, tail, 2.0f - tail);
+  using F = typename Vec<L>::F;
+  F a = abs<L>(x);
+  a = select<L>(a > 16.0f, splat<L>(16.0f), a);  // where Phi(-a) is zero in f32
+  const F s = a * a, h = 0.5f * s;
+  const F series =
+      horner(splat<L>(6.6597e-7f), s,  // 1 / sqrt(2 pi) times 1, -1/6, 1/40, -1/336, ...
+             {-9.44464e-6f, 1.15434882e-4f, -1.18732822e-3f, 9.97355701e-3f, -6.64903801e-2f, 0.398942280f});
+  const F near = x * (0.5f + x * series);
+  const F t = 1.0f / (1.0f + 0.35355339f * a);
+  const F p = horner(splat<L>(0.17087277f), t,
+                     {-0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f, -0.18628806f, 0.09678418f,
+                      0.37409196f, 1.00002368f, -1.26551223f});
+  const F e = p - h, lost = (p - (e + h)) - 0.5f * residual(a, s);
+  const F tail = t * exp<L>(e);
+  const F lower = tail + tail * lost;
+  const F far = 0.5f * x * select<L>(x < 0.0f, lower, 2.0f - lower);
+  return select<L>(s < 0.5f, near, far);
 }
 
 }  // namespace tsr
