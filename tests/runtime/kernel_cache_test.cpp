@@ -452,6 +452,30 @@ TEST_F(Cache, KilledBuildersLoseNothing) {
   EXPECT_TRUE(list_directory(root_ + "/locks").empty());
 }
 
+// At any moment: before, while and after the compiler runs, and while the entry is written.
+TEST_F(Cache, KilledAtAnyMomentLosesNothing) {
+  get(unit("kept"));
+  constexpr int kKills = 24;
+  for (int i = 0; i < kKills; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      try {
+        cache().get_or_build(unit("k" + std::to_string(i)), backend_);
+      } catch (...) {}
+      _exit(0);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2 * i));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    EXPECT_EQ(cache().verify(false).at("bad").size(), 0u) << i;
+  }
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < kKills; ++i) get(unit("k" + std::to_string(i)));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(get(unit("kept")), From::disk);
+  EXPECT_EQ(cache().verify(false).at("good").as_int(), kKills + 1);
+}
+
 TEST_F(Cache, LeastRecentlyUsedGoFirst) {
   for (const char* name : {"a", "b", "c"}) {
     get(unit(name));

@@ -126,19 +126,14 @@ CppCompiler with_command(std::vector<std::string> command, const std::string& pa
   return found;
 }
 
-// The first lines that say "error", for the error text; the log has all.
+// The first line that tells what went wrong, for the error text; the log has all.
 std::string summary(const std::string& output) {
-  std::string first, any;
+  std::string any;
   for (std::string_view line : split(output, '\n')) {
-    if (trim(line).empty()) continue;
-    if (any.empty()) any = std::string(line);
-    if (line.find("error") != line.npos) {
-      first = std::string(line);
-      break;
-    }
+    if (line.find("error") != line.npos || line.find("failed") != line.npos) return std::string(line);
+    if (any.empty()) any = std::string(trim(line));
   }
-  const std::string& text = first.empty() ? any : first;
-  return text.empty() ? "it printed nothing" : text;
+  return any.empty() ? "it printed nothing" : any;
 }
 
 // The source and what the compiler said. "" when it cannot be written: the error text has the gist.
