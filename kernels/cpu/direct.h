@@ -193,24 +193,25 @@ struct Direct {
                                     long long count, long long depth) {
     constexpr int kSpan = kGroup * L;
     const U flip = U{} + Math::kFlip;
+    if (k_stride != kColSize) {
+      for (long long l = 0; l < depth; l += kGroup, p += kGroup * k_stride) {
+        for (long long c = 0; c < count; c += L) {
+          const U words =
+              Math::template across<Math::kCol>(p + c * kColSize, k_stride, depth - l, Part(count - c));
+          store_whole(&b.cols[l / kGroup][c], flip ^ words);
+        }
+      }
+      return;
+    }
     for (long long c = 0; c < count; c += L) {
-      if (k_stride != kColSize) {
-        const Part lines(count - c);
-        const char* from = p + c * kColSize;
-        for (long long l = 0; l < depth; l += kGroup, from += kGroup * k_stride) {
-          store_whole(&b.cols[l / kGroup][c],
-                      flip ^ Math::template across<Math::kCol>(from, k_stride, depth - l, lines));
+      for (long long l = 0; l < depth; l += kSpan) {
+        alignas(64) Block block;
+        const char* from = p + c * col_stride + l * kColSize;
+        const Part part(depth - l);
+        for (int i = 0; i < L; ++i, from += col_stride) {
+          store_whole(block[i], c + i < count ? flip ^ Math::template along<Math::kCol>(from, part) : U{});
         }
-      } else {
-        for (long long l = 0; l < depth; l += kSpan) {
-          alignas(64) Block block;
-          const char* from = p + c * col_stride + l * kColSize;
-          const Part part(depth - l);
-          for (int i = 0; i < L; ++i, from += col_stride) {
-            store_whole(block[i], c + i < count ? flip ^ Math::template along<Math::kCol>(from, part) : U{});
-          }
-          transpose_to(&b.cols[l / kGroup][c], kCols, block);
-        }
+        transpose_to(&b.cols[l / kGroup][c], kCols, block);
       }
     }
   }
@@ -249,27 +250,48 @@ struct Direct {
     constexpr int kPointers = (R + 2) / 3;
     const char* pointers[kPointers];
     TSR_UNROLL for (int i = 0; i < kPointers; ++i) pointers[i] = rows.p + 3 * i * rows.stride;
-    for (; words > 0; words -= ahead.steps) {
-      const char* fetch = ahead.p;
-      for (long long s = least(words, ahead.steps); s > 0; --s) {
-        Acc right[kVectors];
-        TSR_UNROLL for (int v = 0; v < kVectors; ++v) right[v] = load_whole<Acc>(cols.p + v * L * 4);
-        TSR_UNROLL for (int v = 0; v < kFetch; ++v) __builtin_prefetch(fetch + v * 64);
-        TSR_UNROLL for (int r = 0; r < R; ++r) {
-          typedef Word __attribute__((may_alias, aligned(1))) Unaligned;
-          Acc left = *reinterpret_cast<const Unaligned*>(pointers[r / 3] + r % 3 * rows.stride) - Acc{};
-          if constexpr (kVectors > 1)
-            asm("" : "+v"(left));  // one broadcast for the row, not one per multiply
-          TSR_UNROLL for (int v = 0; v < kVectors; ++v) acc[r][v] = Math::multiply(acc[r][v], left, right[v]);
-        }
-        TSR_UNROLL for (int i = 0; i < kPointers; ++i) {
-          pointers[i] += rows.k_stride;
-          asm("" : "+r"(pointers[i]));  // keeps the compiler from one pointer per row
-        }
-        cols.p += cols.k_stride;
-        fetch += ahead.k_stride;
+    // Chains of additions: about 8 accumulators hide the latency of the multiplier.
+    constexpr int kChains = R * kVectors >= 6 ? 1 : 2;
+    Acc other[R][kVectors];
+    if constexpr (kChains > 1) {
+      TSR_UNROLL for (int r = 0; r < R; ++r) {
+        TSR_UNROLL for (int v = 0; v < kVectors; ++v) other[r][v] = Acc{};
       }
+    }
+    const char* fetch;
+    auto step = [&](Acc(&sum)[R][kVectors]) __attribute__((always_inline)) {
+      Acc right[kVectors];
+      TSR_UNROLL for (int v = 0; v < kVectors; ++v) right[v] = load_whole<Acc>(cols.p + v * L * 4);
+      TSR_UNROLL for (int v = 0; v < kFetch; ++v) __builtin_prefetch(fetch + v * 64);
+      TSR_UNROLL for (int r = 0; r < R; ++r) {
+        typedef Word __attribute__((may_alias, aligned(1))) Unaligned;
+        Acc left = *reinterpret_cast<const Unaligned*>(pointers[r / 3] + r % 3 * rows.stride) - Acc{};
+        if constexpr (kVectors > 1) asm("" : "+v"(left));  // one broadcast for the row, not one per multiply
+        TSR_UNROLL for (int v = 0; v < kVectors; ++v) sum[r][v] = Math::multiply(sum[r][v], left, right[v]);
+      }
+      TSR_UNROLL for (int i = 0; i < kPointers; ++i) {
+        pointers[i] += rows.k_stride;
+        asm("" : "+r"(pointers[i]));  // keeps the compiler from one pointer per row
+      }
+      cols.p += cols.k_stride;
+      fetch += ahead.k_stride;
+    };
+    for (; words > 0; words -= ahead.steps) {
+      fetch = ahead.p;
+      long long s = least(words, ahead.steps);
+      if constexpr (kChains > 1) {
+        for (; s > 1; s -= 2) {
+          step(acc);
+          step(other);
+        }
+      }
+      for (; s > 0; --s) step(acc);
       ahead.p += ahead.stride;
+    }
+    if constexpr (kChains > 1) {
+      TSR_UNROLL for (int r = 0; r < R; ++r) {
+        TSR_UNROLL for (int v = 0; v < kVectors; ++v) acc[r][v] += other[r][v];
+      }
     }
     if constexpr (kBare && R == kRows) {
       if (last && row_count == R && col_count == kCols && args.epilogue.plain && !args.sums) {
@@ -317,9 +339,8 @@ struct Direct {
   // Whether lines `stride` apart find room beside each other in the first-level cache: those whose distance
   // is a multiple of a page compete for the ways of one set, of which there are at least 8.
   static TSR_INLINE bool fits_ways(long long stride, int lines) {
-    const long long sets =
-        4096 / (stride & -stride);  // the lowest bit set says how often the pattern repeats
-    return lines <= 8 * (sets > 1 ? sets : 1);
+    // The lowest bit set says how soon the pattern repeats.
+    return lines * least(stride & -stride, 4096) <= 8 * 4096;
   }
 
   static TSR_INLINE void run(const UnpackedArgs& args) {
@@ -342,7 +363,8 @@ struct Direct {
     const bool cols_in_place = Math::kCol == Type::f32 && kGroup == 1 && col_stride == kColSize &&
                                (row_tiles == 1 || fits_ways(col_k, kDepth) || args.k <= 2 * L);
     // With a single tile of columns it is the rows that are streamed.
-    const bool one_column = col_end - col_begin <= kCols;
+    const bool one_column = col_end - col_begin <= kCols,
+               one_tile = one_column && row_end - row_begin <= kRows;
     const long long block = kDepth * kGroup < args.block_k ? kDepth * kGroup : args.block_k;
     Buffers b;
     const char* staged = nullptr;  // the block of columns that b.cols holds
@@ -379,7 +401,9 @@ struct Direct {
             for (long long i = r0; i < r1; i += kRows, ++held, from.p += kRows * lines.stride) {
               const long long row_count = least(kRows, r1 - i);
               const int* offset = b.offset + (i - r0);
-              if (one_column) {
+              if (one_tile) {
+                ahead.p = col + 24 * ahead.k_stride;
+              } else if (one_column) {
                 ahead.p = last ? rows + (i + row_tiles * kRows) * row_stride + args.k_begin * row_k
                                : rows + i * row_stride + (k0 + depth) * row_k;
                 ahead.k_stride = row_k * kGroup;

@@ -92,8 +92,7 @@ void CpuKernel::check(const Buffers& buffers) const {
   }
 }
 
-tsr::EpilogueArgs CpuKernel::epilogue_args(const Buffers& buffers) const {
-  tsr::EpilogueArgs e;
+void CpuKernel::set_epilogue(tsr::EpilogueArgs& e, const Buffers& buffers) const {
   e.c = buffers.c;
   e.c_stride = view_.c.row_stride;
   e.alpha = static_cast<float>(buffers.alpha.value_or(problem_.alpha));
@@ -111,7 +110,6 @@ tsr::EpilogueArgs CpuKernel::epilogue_args(const Buffers& buffers) const {
     e.d_col[d] = kind.broadcast == Broadcast::column ? 0 : 1;
     ++d;
   }
-  return e;
 }
 
 void CpuKernel::set_group(tsr::EpilogueArgs& e, const Buffers& buffers, int64_t group) const {

@@ -26,7 +26,13 @@ class CpuKernel : public Kernel {
   void check(const Buffers& buffers) const;
 
   // For group 0; see set_group.
-  tsr::EpilogueArgs epilogue_args(const Buffers& buffers) const;
+  tsr::EpilogueArgs epilogue_args(const Buffers& buffers) const {
+    tsr::EpilogueArgs e;
+    set_epilogue(e, buffers);
+    return e;
+  }
+  // The same in place: writes only what the epilogue reads.
+  void set_epilogue(tsr::EpilogueArgs& e, const Buffers& buffers) const;
   // Moves C and the full D tensors of `e`, made by epilogue_args(buffers), to another group.
   void set_group(tsr::EpilogueArgs& e, const Buffers& buffers, int64_t group) const;
 

@@ -35,7 +35,7 @@ class UnpackedKernel : public CpuKernel {
   void run_unchecked(const Buffers& buffers) const override {
     // Filled where it will be read: what is not set is not looked at.
     tsr::UnpackedArgs args;
-    args.epilogue = epilogue_args(buffers);
+    set_epilogue(args.epilogue, buffers);
     args.a = buffers.a;
     args.b = buffers.b;
     args.m = view_.m;
