@@ -64,7 +64,8 @@ struct AmxArgs {
   long long rows, cols, steps;  // steps without the tail
   int first, last;              // block along k: first starts from zero, last runs the epilogue
   float* partial;               // [row tile][tile_n / 16][16][16], always there
-  long long prefetch;           // bytes ahead of each row of `left` to fetch; 0: none
+  long long prefetch;           // bytes from `left` to rows that later calls read, to be fetched into L2 meanwhile
+  int prefetch_rows;            // how many; left_stride apart, `steps` long
   long long row0, col0;
   const EpilogueArgs* epilogue;
 };

@@ -10,12 +10,6 @@
 
 namespace tsr {
 
-struct AmxConfig {  // operand of ldtilecfg, palette 1
-  unsigned char palette = 1, start_row = 0, reserved[14] = {};
-  unsigned short column_bytes[16] = {};
-  unsigned char rows[16] = {};
-};
-
 template <int kTile>
 TSR_INLINE void tile_zero() {
   asm volatile("tilezero %%tmm%c0" ::"i"(kTile));
@@ -104,13 +98,8 @@ struct Amx {
       });
     });
     for (long long s = p.steps; s > 0; --s) {
-      if (p.prefetch) {
-        const char* ahead = left + p.prefetch;
-#pragma GCC unroll 4
-        for (int i = 0; i < kRowTiles; ++i) {
-          for (int r = 0; r < 16; ++r) __builtin_prefetch(ahead + i * next + r * stride, 0, 3);
-        }
-      }
+      const char* ahead = left + p.prefetch;
+      for (int r = p.prefetch_rows; r > 0; --r, ahead += stride) __builtin_prefetch(ahead, 0, 2);
       step<kRowTiles, kColTiles>(left, stride, next, right);
       left += advance;
       right += Config::tile_n * 64;
@@ -207,16 +196,7 @@ struct Amx {
 
 template <class Config>
 TSR_INLINE void cpu_amx(const void* args) {
-  using A = Amx<Config>;
-  const AmxArgs& p = *static_cast<const AmxArgs*>(args);
-  AmxConfig config;
-  for (int t = 0; t < 8; ++t) {
-    config.column_bytes[t] = 64;
-    config.rows[t] = 16;
-  }
-  asm volatile("ldtilecfg %0" ::"m"(config));
-  A::template dispatch<A::kN>(p);
-  asm volatile("tilerelease" ::: "memory");
+  Amx<Config>::template dispatch<Amx<Config>::kN>(*static_cast<const AmxArgs*>(args));
 }
 
 }  // namespace tsr

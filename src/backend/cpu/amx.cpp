@@ -25,6 +25,23 @@ struct Piece {
   int64_t row0, row1, col0, col1;
 };
 
+// All tiles 16 rows x 64 bytes while it lives. Costs about as much as four multiplications of tiles, so it is set up
+// once per piece and not by the kernel.
+class TileConfiguration {
+ public:
+  TileConfiguration() {
+    struct {
+      uint8_t palette = 1, start_row = 0, reserved[14] = {};
+      uint16_t column_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+      uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+    } config;
+    asm volatile("ldtilecfg %0" ::"m"(config));
+  }
+  ~TileConfiguration() { asm volatile("tilerelease" ::: "memory"); }
+  TileConfiguration(const TileConfiguration&) = delete;
+  TileConfiguration& operator=(const TileConfiguration&) = delete;
+};
+
 class AmxKernel : public CpuKernel {
  public:
   AmxKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem,
@@ -39,45 +56,28 @@ class AmxKernel : public CpuKernel {
     cols_ = swap_ ? view_.m : view_.n;
     group_ = bytes_of(view_.a.type) == 1 && !info(view_.a.type).is_float ? 4 : 2;
     step_ = inst_.k;
+    tile_m_ = config_.tile_m;
     tile_n_ = config_.tile_n;
-    const int64_t k = std::max<int64_t>(view_.k, 1);
-    // Depth: a row block of the left operand is read once per panel of the right one, so it stays in half of
-    // L2.
-    const int64_t l2 = arch.l2.bytes / 2, row_bytes = 64;
-    const int64_t deepest = std::max<int64_t>(l2 / (kLeastRows * row_bytes), 1) * step_;
-    depth_ = config_.block_k > 0 ? config_.block_k : deepest;
-    depth_ = std::min(round_up(depth_, step_), round_up(k, step_));
-    const int64_t steps = depth_ / step_;
-    block_rows_ =
-        config_.block_m > 0 ? config_.block_m : std::max<int64_t>(l2 / (steps * row_bytes), kLeastRows);
-    block_rows_ = std::min(round_up(block_rows_, config_.tile_m), round_up(rows_, 16));
-    const int64_t panel = steps * 64 * tile_n_;
-    block_cols_ = config_.block_n > 0 ? config_.block_n : std::max<int64_t>(kBlockBytes / panel, 1) * tile_n_;
-    block_cols_ = std::min(round_up(block_cols_, tile_n_), round_up(cols_, tile_n_));
-    // Along k the right panel's share of a chunk stays in L1 while the row tiles pass: 8 steps were best for
-    // 48 KiB.
-    chunk_ = std::max<int64_t>(arch.l1.bytes / kChunkBytes, 4);
-    // Rows read in place from beyond L2 and far apart outrun the hardware's prefetching.
-    const int64_t row = left_.lane_stride * bytes_of(left_.type);
-    prefetch_ = !config_.pack_a && row >= 1024 && rows_ * row > arch.l2.bytes ? kPrefetchBytes : 0;
+    choose_blocks(arch);
     pieces_ = pieces();
   }
 
   void run_unchecked(const Buffers& buffers) const override {
-    tsr::EpilogueArgs epilogue = epilogue_args(buffers);
-    if (pieces_.size() == 1 && view_.groups == 1) return run_piece(buffers, 0, pieces_[0], epilogue);
+    const tsr::EpilogueArgs epilogue = epilogue_args(buffers);
     const int64_t tasks = view_.groups * static_cast<int64_t>(pieces_.size());
-    if (threads_ == 1) {
-      for (int64_t t = 0; t < tasks; ++t) run_task(buffers, t, epilogue);
+    char* space = static_cast<char*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
+    const int threads = busy_threads();
+    if (threads == 1) {
+      for (int64_t t = 0; t < tasks; ++t) run_task(buffers, t, epilogue, space);
       return;
     }
-#pragma omp parallel for num_threads(threads_) schedule(static)
-    for (int64_t t = 0; t < tasks; ++t) run_task(buffers, t, epilogue);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t t = 0; t < tasks; ++t) {
+      run_task(buffers, t, epilogue, space + omp_get_thread_num() * thread_bytes());
+    }
   }
 
-  size_t workspace_bytes() const override {
-    return static_cast<size_t>(partial_bytes() + left_bytes() + right_bytes());
-  }
+  size_t workspace_bytes() const override { return static_cast<size_t>(busy_threads() * thread_bytes()); }
 
   size_t packed_b_bytes() const override {
     return view_.b_prepacked ? static_cast<size_t>(view_.groups * packed_group_bytes()) : 0;
@@ -89,68 +89,92 @@ class AmxKernel : public CpuKernel {
     Side side = right_;
     (view_.b.row_major() ? side.k_stride : side.lane_stride) = leading;
     // One B for all batches is packed once for each.
-    const int64_t stride =
-        view_.b.group_stride == 0 ? 0 : leading * (view_.b.row_major() ? view_.k : view_.n) * bytes_of(side.type);
+    const int64_t stride = view_.b.group_stride == 0
+                               ? 0
+                               : leading * (view_.b.row_major() ? view_.k : view_.n) * bytes_of(side.type);
     for (int64_t g = 0; g < view_.groups; ++g) {
-      char* out = static_cast<char*>(packed) + g * packed_group_bytes();
-      for (int64_t k0 = 0; k0 < view_.k; k0 += depth_) {
-        const int64_t depth = std::min(depth_, view_.k - k0);
-        for (int64_t n0 = 0; n0 < cols_; n0 += tile_n_, out += panel_bytes_of(depth)) {
-          pack_right(static_cast<const char*>(b) + g * stride, side, k0, depth, n0, out);
-        }
-      }
+      pack_right(static_cast<const char*>(b) + g * stride, side, 0, view_.k, 0, cols_,
+                 static_cast<char*>(packed) + g * packed_group_bytes());
     }
   }
 
  private:
-  static constexpr int64_t kLeastRows = 64;
-  static constexpr int64_t kBlockBytes = int64_t{4} << 20;
-  static constexpr int64_t kPrefetchBytes = 512;
-  static constexpr int64_t kChunkBytes = 6144;
+  static constexpr int64_t kTileBytes = 1024;
+  // The resident operand has at least this many lanes, so that the other one, streaming from beyond L2, meets enough
+  // multiplications per byte.
+  static constexpr int64_t kLeastLanes = 256;
+  // Packed right operand that several row blocks read, and a group of panels packed together for one row block.
+  static constexpr int64_t kBlockBytes = int64_t{4} << 20, kGroupBytes = int64_t{256} << 10;
+  // Rows of a row-major right operand that are packed for all panels before the next ones: their pages fit the TLB.
+  static constexpr int64_t kPackRows = 64;
+  // A panel's chunk of this many steps, and the row tiles that pass it, share L1; with fewer passes the sums that go
+  // to memory between chunks cost more than that saves.
+  static constexpr int64_t kChunkSteps = 16, kLeastPasses = 4;
+  // A row block that all panels pass stays in a third of L1.
+  static constexpr int64_t kRowBlockBytes = int64_t{16} << 10;
 
   int64_t steps_of(int64_t depth) const { return ceil_div(depth, step_); }
   int64_t panel_bytes_of(int64_t depth) const { return steps_of(depth) * 64 * tile_n_; }
-  int64_t packed_group_bytes() const {
-    int64_t bytes = 0;
-    for (int64_t k0 = 0; k0 < view_.k; k0 += depth_) {
-      bytes += panel_bytes_of(std::min(depth_, view_.k - k0)) * ceil_div(cols_, tile_n_);
+  int64_t packed_group_bytes() const { return panel_bytes_of(view_.k) * ceil_div(cols_, tile_n_); }
+
+  // One operand, the smaller one, is resident: a block of it stays in half of L2 while the other one streams past in
+  // blocks that stay in L1. block_n and block_m of the config set the extent of a resident right and left block.
+  void choose_blocks(const ArchSpec& arch) {
+    const int64_t k = std::max<int64_t>(view_.k, 1), cache = arch.l2.bytes / 2;
+    right_resident_ = config_.block_n > 0 || (config_.block_m == 0 && cols_ <= rows_);
+    const int64_t lanes = right_resident_ ? cols_ : rows_, unit = right_resident_ ? tile_n_ : tile_m_;
+    const int64_t least = std::clamp<int64_t>(round_up(lanes, 16), 16, kLeastLanes);
+    const int64_t deepest = std::max<int64_t>(cache / (least * 64), 1) * step_;
+    depth_ = config_.block_k > 0 ? round_up(config_.block_k, step_) : deepest;
+    depth_ = ceil_div(k, ceil_div(k, depth_));
+    depth_ = std::min(round_up(depth_, step_), round_up(k, step_));
+    const int64_t steps = depth_ / step_;
+    int64_t block = right_resident_ ? config_.block_n : config_.block_m;
+    if (block == 0) block = std::max<int64_t>(cache / (steps * 64), unit);
+    block = round_up(ceil_div(lanes, ceil_div(lanes, round_up(block, unit))), unit);  // blocks of equal size
+
+    const int64_t panel = panel_bytes_of(depth_), row_bytes = left_.lane_stride * bytes_of(left_.type);
+    if (right_resident_) {
+      block_cols_ = block;
+      block_rows_ = std::max<int64_t>(kRowBlockBytes / (steps * 64) / tile_m_, 1) * tile_m_;
+      const bool far = rows_ * row_bytes > cache;
+      prefetch_ = !config_.pack_a && far && block_rows_ == tile_m_;
+    } else {
+      block_rows_ = block;
+      const int64_t bytes = rows_ <= block_rows_ ? kGroupBytes : kBlockBytes;
+      block_cols_ = std::max<int64_t>(bytes / panel, 1) * tile_n_;
     }
-    return bytes;
+    block_rows_ = std::min(block_rows_, round_up(rows_, 16));
+    block_cols_ = std::min(block_cols_, round_up(cols_, tile_n_));
   }
+
   bool deep() const { return depth_ < view_.k; }  // several blocks along k: sums of the whole block are kept
-  int64_t partial_stride() const {
-    return round_up(block_rows_, 16) * tile_n_ * 4;
-  }  // bytes of a panel's sums
-  int64_t partial_bytes() const {
-    if (!deep()) return partial_stride();
-    return ceil_div(rows_, block_rows_) * partial_stride() * (block_cols_ / tile_n_);
+  int64_t panels() const { return block_cols_ / tile_n_; }
+  int64_t sums_stride() const { return round_up(block_rows_, 16) * tile_n_ * 4; }  // of one panel and row block
+  int64_t sums_bytes() const {
+    return sums_stride() * panels() * (deep() ? ceil_div(rows_, block_rows_) : 1);
   }
   // Packed: all of a row block. In place: the last row tile, and the tails of k.
   int64_t left_bytes() const {
     const int64_t tiles = ceil_div(block_rows_, 16);
-    return config_.pack_a ? tiles * steps_of(depth_) * 1024 : (steps_of(depth_) + tiles) * 1024;
+    return (config_.pack_a ? tiles * steps_of(depth_) : steps_of(depth_) + tiles) * kTileBytes;
   }
-  int64_t right_bytes() const {
-    if (view_.b_prepacked) return 0;
-    return panel_bytes_of(depth_) * (rows_ <= block_rows_ ? 1 : block_cols_ / tile_n_);
-  }
-
-  void pack_right(const char* data, const Side& s, int64_t k0, int64_t depth, int64_t n0, char* out) const {
-    const int live = static_cast<int>(std::min<int64_t>(tile_n_, cols_ - n0));
-    const PanelShape shape{depth, live, tile_n_, false};
-    pack_panel_avx512({data + (k0 * s.k_stride + n0 * s.lane_stride) * bytes_of(s.type), s.k_stride,
-                       s.lane_stride, s.type, group_, false},
-                      shape, out);
-    const size_t written = panel_bytes(shape, group_);
-    std::fill(out + written, out + panel_bytes_of(depth), char{0});
+  int64_t right_bytes() const { return view_.b_prepacked ? 0 : panel_bytes_of(depth_) * panels(); }
+  int64_t thread_bytes() const { return sums_bytes() + left_bytes() + right_bytes(); }
+  int busy_threads() const {
+    return static_cast<int>(
+        std::min<int64_t>(threads_, view_.groups * static_cast<int64_t>(pieces_.size())));
   }
 
+  // The streaming operand is cut among the threads, or the resident one where that has too few tiles.
   std::vector<Piece> pieces() const {
     const Piece whole{0, rows_, 0, cols_};
     if (threads_ == 1 || view_.groups >= threads_) return {whole};
-    const bool by_rows = rows_ >= cols_;
-    const int64_t unit = by_rows ? config_.tile_m : tile_n_, extent = by_rows ? rows_ : cols_;
-    const int64_t tiles = ceil_div(extent, unit), parts = std::min<int64_t>(threads_, tiles);
+    const int64_t row_tiles = ceil_div(rows_, tile_m_), col_tiles = ceil_div(cols_, tile_n_);
+    const bool by_rows = right_resident_ ? row_tiles >= threads_ || row_tiles >= col_tiles
+                                         : col_tiles < threads_ && row_tiles > col_tiles;
+    const int64_t unit = by_rows ? tile_m_ : tile_n_, extent = by_rows ? rows_ : cols_;
+    const int64_t tiles = by_rows ? row_tiles : col_tiles, parts = std::min<int64_t>(threads_, tiles);
     std::vector<Piece> out;
     for (int64_t p = 0; p < parts; ++p) {
       const int64_t from = tiles * p / parts * unit, to = std::min(tiles * (p + 1) / parts * unit, extent);
@@ -162,10 +186,29 @@ class AmxKernel : public CpuKernel {
     return out;
   }
 
-  void run_task(const Buffers& buffers, int64_t task, tsr::EpilogueArgs epilogue) const {
+  void run_task(const Buffers& buffers, int64_t task, tsr::EpilogueArgs epilogue, char* space) const {
     const int64_t count = static_cast<int64_t>(pieces_.size()), group = task / count;
     set_group(epilogue, buffers, group);
-    run_piece(buffers, group, pieces_[static_cast<size_t>(task % count)], epilogue);
+    run_piece(buffers, group, pieces_[static_cast<size_t>(task % count)], epilogue, space);
+  }
+
+  // Panels of columns [n0, n1), each [steps][16][tile_n] words, one behind the other.
+  void pack_right(const char* data, const Side& s, int64_t k0, int64_t depth, int64_t n0, int64_t n1,
+                  char* out) const {
+    const int64_t panel = panel_bytes_of(depth);
+    const int64_t part = s.k_stride == 1 ? std::max<int64_t>(depth, 1) : round_up(kPackRows, step_);
+    for (int64_t k = 0; k < depth; k += part) {
+      const int64_t here = std::min(part, depth - k), step_bytes = panel_bytes_of(here);
+      for (int64_t n = n0; n < n1; n += tile_n_) {
+        char* to = out + (n - n0) / tile_n_ * panel + k / step_ * 64 * tile_n_;
+        const PanelShape shape{here, static_cast<int>(std::min<int64_t>(tile_n_, n1 - n)), tile_n_, false};
+        pack_panel_avx512({data + ((k0 + k) * s.k_stride + n * s.lane_stride) * bytes_of(s.type), s.k_stride,
+                           s.lane_stride, s.type, group_, false},
+                          shape, to);
+        const size_t written = panel_bytes(shape, group_);
+        std::fill(to + written, to + step_bytes, char{0});
+      }
+    }
   }
 
   // Points args at rows [row0, row1) of the left operand over [k0, k0 + depth), copying what cannot be read
@@ -183,18 +226,20 @@ class AmxKernel : public CpuKernel {
                          false};
     };
     const int64_t rows = row1 - row0, steps = steps_of(depth);
+    args.rows = rows;
+    args.row0 = row0;
     args.last_row = -1;
     args.last_tile = nullptr;
     args.tail = 0;
     if (config_.pack_a) {
       for (int64_t row = 0; row < rows; row += 16) {
         pack_tile_rows(source(row, 0), depth, static_cast<int>(std::min<int64_t>(16, rows - row)),
-                       space + row / 16 * steps * 1024);
+                       space + row / 16 * steps * kTileBytes);
       }
       args.left = space;
       args.left_stride = 64;
-      args.left_step_bytes = 1024;
-      args.left_tile_bytes = steps * 1024;
+      args.left_step_bytes = kTileBytes;
+      args.left_tile_bytes = steps * kTileBytes;
       return;
     }
     args.left = data;
@@ -202,12 +247,12 @@ class AmxKernel : public CpuKernel {
     args.left_step_bytes = 64;
     args.left_tile_bytes = 16 * row_bytes;
     const int64_t whole_rows = rows / 16 * 16, whole_depth = depth / step_ * step_;
-    char* tails = space + steps_of(depth_) * 1024;
+    char* tails = space + steps_of(depth_) * kTileBytes;
     if (whole_depth < depth) {
       args.tail = 1;
       args.left_tail = tails;
       for (int64_t row = 0; row < whole_rows; row += 16) {
-        pack_tile_rows(source(row, whole_depth), depth - whole_depth, 16, tails + row / 16 * 1024);
+        pack_tile_rows(source(row, whole_depth), depth - whole_depth, 16, tails + row / 16 * kTileBytes);
       }
     }
     if (whole_rows < rows) {
@@ -217,83 +262,80 @@ class AmxKernel : public CpuKernel {
     }
   }
 
-  void run_piece(const Buffers& buffers, int64_t group, const Piece& piece,
-                 const tsr::EpilogueArgs& epilogue) const {
-    const bool own = buffers.workspace && threads_ == 1;
-    char* partial = static_cast<char*>(own ? buffers.workspace : thread_arena(workspace_bytes()));
-    char* left_space = partial + partial_bytes();
-    char* panels = left_space + left_bytes();
+  void run_piece(const Buffers& buffers, int64_t group, const Piece& piece, const tsr::EpilogueArgs& epilogue,
+                 char* space) const {
+    char* sums = space;
+    char* left_space = sums + sums_bytes();
+    char* own_panels = left_space + left_bytes();
     const char* left = swap_ ? group_b(buffers, group) : group_a(buffers, group);
     const char* right = swap_ ? group_a(buffers, group) : group_b(buffers, group);
-    const char* packed = static_cast<const char*>(buffers.b) + group * packed_group_bytes();
-    const bool one_block = piece.row1 - piece.row0 <= block_rows_;
+    const char* prepacked = static_cast<const char*>(buffers.b) + group * packed_group_bytes();
     const int64_t k_end = epilogue.alpha == 0.0f ? 0 : view_.k;  // BLAS: alpha 0 reads neither operand
 
+    const TileConfiguration tiles;
     tsr::AmxArgs args{};
     args.epilogue = &epilogue;
-    args.prefetch = prefetch_;
     for (int64_t n0 = piece.col0; n0 < piece.col1; n0 += block_cols_) {
       const int64_t n1 = std::min(n0 + block_cols_, piece.col1);
       for (int64_t k0 = 0; k0 < std::max<int64_t>(k_end, 1); k0 += depth_) {
-        const int64_t depth = std::min(depth_, k_end - k0), panel = panel_bytes_of(depth);
-        if (!view_.b_prepacked && !one_block) {
-          for (int64_t n = n0; n < n1; n += tile_n_) {
-            pack_right(right, right_, k0, depth, n, panels + (n - n0) / tile_n_ * panel);
-          }
+        const int64_t depth = std::min(depth_, k_end - k0);
+        int64_t panel = panel_bytes_of(depth);
+        const char* block = own_panels;
+        if (view_.b_prepacked) {
+          panel = panel_bytes_of(view_.k);
+          block = prepacked + n0 / tile_n_ * panel + k0 / step_ * 64 * tile_n_;
+        } else {
+          pack_right(right, right_, k0, depth, n0, n1, own_panels);
         }
+        const bool first = k0 == 0, last = k0 + depth_ >= k_end;
         for (int64_t m0 = piece.row0; m0 < piece.row1; m0 += block_rows_) {
           const int64_t m1 = std::min(m0 + block_rows_, piece.row1);
           set_left(args, left, m0, m1, k0, depth, left_space);
-          args.rows = m1 - m0;
-          args.row0 = m0;
-          for (int64_t n = n0; n < n1; n += tile_n_) {
-            const char* here = panels + (one_block ? 0 : (n - n0) / tile_n_ * panel);
-            if (view_.b_prepacked) {
-              here = packed + k0 / depth_ * panel_bytes_of(depth_) * ceil_div(cols_, tile_n_) +
-                     n / tile_n_ * panel;
-            } else if (one_block) {
-              pack_right(right, right_, k0, depth, n, panels);
-            }
-            args.cols = std::min<int64_t>(tile_n_, n1 - n);
-            args.col0 = n;
-            const int64_t slot =
-                deep() ? (m0 - piece.row0) / block_rows_ * (block_cols_ / tile_n_) + (n - n0) / tile_n_ : 0;
-            args.partial = reinterpret_cast<float*>(partial + slot * partial_stride());
-            run_chunks(args, here, depth, k0 == 0, k0 + depth_ >= k_end);
-          }
+          char* block_sums = sums + (deep() ? (m0 - piece.row0) / block_rows_ * panels() * sums_stride() : 0);
+          args.prefetch = prefetch_ && m1 < piece.row1 ? (m1 - m0) * args.left_stride : 0;
+          multiply_block(args, block, panel, n0, n1, block_sums, depth, first, last);
         }
       }
     }
   }
 
-  // The steps of one panel, in chunks that keep its part in L1 where there are several row tiles to reuse it.
-  void run_chunks(tsr::AmxArgs args, const char* panel, int64_t depth, bool first, bool last) const {
+  // A row block times the panels of columns [n0, n1). With right_resident_ all panels pass a chunk of the rows, else
+  // all chunks of a panel pass the rows.
+  void multiply_block(tsr::AmxArgs args, const char* block, int64_t panel, int64_t n0, int64_t n1, char* sums,
+                      int64_t depth, bool first, bool last) const {
     const int64_t whole = config_.pack_a ? steps_of(depth) : depth / step_;
-    const int64_t chunk = args.rows <= config_.tile_m ? std::max<int64_t>(whole, 1) : chunk_;
-    const int tail = args.tail;
-    const char* left = static_cast<const char*>(args.left);
-    const char* last_tile = static_cast<const char*>(args.last_tile);
-    int64_t s = 0;
-    do {
-      args.steps = std::min(chunk, whole - s);
-      const bool end = s + args.steps >= whole;
-      args.left = left + s * args.left_step_bytes;
-      if (last_tile) args.last_tile = last_tile + s * 1024;
-      args.right = panel + s * 64 * tile_n_;
-      args.first = first && s == 0;
-      args.last = last && end;
-      args.tail = end ? tail : 0;
+    const int64_t count = ceil_div(n1 - n0, tile_n_);
+    const int64_t passes = right_resident_ ? count : ceil_div(args.rows, tile_m_);
+    const int64_t chunks = passes < kLeastPasses ? 1 : std::max<int64_t>((whole + kChunkSteps / 2) / kChunkSteps, 1);
+    const tsr::AmxArgs start = args;
+    for (int64_t i = 0; i < count * chunks; ++i) {
+      const int64_t p = right_resident_ ? i % count : i / chunks, c = right_resident_ ? i / count : i % chunks;
+      const int64_t s = whole * c / chunks, end = whole * (c + 1) / chunks;
+      args.steps = end - s;
+      args.left = static_cast<const char*>(start.left) + s * start.left_step_bytes;
+      if (start.last_tile) args.last_tile = static_cast<const char*>(start.last_tile) + s * kTileBytes;
+      args.right = block + p * panel + s * 64 * tile_n_;
+      args.first = first && c == 0;
+      args.last = last && c == chunks - 1;
+      args.tail = c == chunks - 1 ? start.tail : 0;
+      args.col0 = n0 + p * tile_n_;
+      args.cols = std::min<int64_t>(tile_n_, n1 - args.col0);
+      args.partial = reinterpret_cast<float*>(sums + p * sums_stride());
+      if (start.prefetch) {  // each panel its share of the next row block
+        const int64_t from = tile_m_ * p / count;
+        args.prefetch = start.prefetch + from * start.left_stride;
+        args.prefetch_rows = tile_m_ * (p + 1) / count - from;
+      }
       entry_(&args);
-      s += args.steps;
-    } while (s < whole);
+    }
   }
 
-  bool swap_ = false;
+  bool swap_ = false, right_resident_ = false, prefetch_ = false;
   Side left_{}, right_{};
   int64_t rows_ = 0, cols_ = 0;  // of the product as the kernel sees it
-  int group_ = 2, tile_n_ = 16;
+  int group_ = 2, tile_m_ = 16, tile_n_ = 16;
   int64_t step_ = 32;  // k elements of one tile
-  int64_t depth_ = 0, block_rows_ = 0, block_cols_ = 0, chunk_ = 0, prefetch_ = 0;
+  int64_t depth_ = 0, block_rows_ = 0, block_cols_ = 0;
   std::vector<Piece> pieces_;
 };
 
