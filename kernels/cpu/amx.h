@@ -148,11 +148,7 @@ struct Amx {
       for (int r = 0; r < 16; ++r, c += c_bytes) {
 #pragma GCC unroll 8
         for (int j = 0; j < kColTiles; ++j) {
-          Vec<16>::H h;
-          asm("vcvtneps2bf16 %1, %0"
-              : "=v"(h)
-              : "v"(load_whole<Vec<16>::F>(sums + (i * kN + j) * 1024 + r * 64)));
-          store_whole(c + j * 32, h);
+          store_whole(c + j * 32, to_bf16(load_whole<Vec<16>::F>(sums + (i * kN + j) * 1024 + r * 64)));
         }
       }
     }
@@ -162,20 +158,42 @@ struct Amx {
   static __attribute__((noinline)) void store(unsigned* sums, const AmxArgs& p, long long row,
                                               long long col) {
     const long long rows_left = p.rows - row, cols_left = p.cols - col;
-    int rows = rows_left < 16 ? static_cast<int>(rows_left) : 16,
-        cols = cols_left < 16 ? static_cast<int>(cols_left) : 16;
+    const int rows = rows_left < 16 ? static_cast<int>(rows_left) : 16;
+    const int cols = cols_left < 16 ? static_cast<int>(cols_left) : 16;
     if constexpr (kSwap) {
       using U = Vec<16>::U;
       U v[16];
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) v[i] = load_whole<U>(sums + 16 * i);
       transpose<16>(v);
+      if constexpr (E::kLight) {
+        if (rows == 16 && cols == 16) return store_rows(v, *p.epilogue, p.col0 + col, p.row0 + row);
+      }
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) store_whole(sums + 16 * i, v[i]);
       E::store_tile(sums, 16, *p.epilogue, p.col0 + col, p.row0 + row, cols, rows);
     } else {
       E::store_tile(sums, 16, *p.epilogue, p.row0 + row, p.col0 + col, rows, cols);
     }
+  }
+
+  static TSR_INLINE void store_rows(Vec<16>::U (&v)[16], const EpilogueArgs& e, long long row, long long col) {
+    if constexpr (E::kNoSteps && Config::type_out == Type::bf16 && !kInt) {
+      if (e.plain) {
+        char* c = static_cast<char*>(e.c) + (row * e.c_stride + col) * 2;
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i, c += e.c_stride * 2) store_whole(c, to_bf16(as_float<16>(v[i])));
+        return;
+      }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) E::store(v[i], e, row + i, col, 16);
+  }
+
+  static TSR_INLINE Vec<16>::H to_bf16(Vec<16>::F f) {
+    Vec<16>::H h;
+    asm("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(f));
+    return h;
   }
 
   template <int kColTiles>
