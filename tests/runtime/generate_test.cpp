@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/cpu/compile.h"
 #include "base/fs.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "codegen/render.h"
 #include "core/arch_spec.h"
 #include "core/artifact.h"
 #include "runtime/kernel_set.h"
@@ -163,6 +165,24 @@ TEST_F(Generate, AnotherBuildCanUseIt) {
   const ProcessResult built = run_process(command, "", 300);
   ASSERT_TRUE(built.ok()) << built.out;
   EXPECT_EQ(run_process({dir_.path() + "/program"}, "", 20).code, result.files);
+}
+
+// Units of architectures that this machine lacks compile too: one per architecture, family and instruction.
+TEST_F(Generate, UnitsOfEveryArchitectureCompile) {
+  std::set<std::string> seen;
+  for (const KernelDecl& decl : find_kernel_set("essential").kernels->all()) {
+    std::string why;
+    const KernelConfig c = *KernelConfig::parse(decl.config, &why);
+    const Problem p =
+        Problem::parse("gemm m=64 n=64 k=64 dtype=" + decl.dtype + " layout=rcr epilogue=bias,gelu");
+    const ArchSpec& arch = find_arch(decl.arch);
+    const Instruction* inst = arch.find_instruction(p.a, p.b, c);
+    ASSERT_NE(inst, nullptr) << decl.config;
+    if (!seen.insert(arch.name + ' ' + std::string(to_string(c.family_id())) + ' ' + inst->name).second)
+      continue;
+    EXPECT_NO_THROW(compile_cpp(render(lower(p), c, arch), dir_.path())) << decl.config << ' ' << arch.name;
+  }
+  EXPECT_GE(seen.size(), 30u);
 }
 
 TEST_F(Generate, EveryVariantAndSetGoesTogether) {
