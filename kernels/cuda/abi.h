@@ -78,6 +78,18 @@ struct TmaWsArgs {
   GpuEpilogueArgs epilogue;
 };
 
+// A matrix in rows that start anywhere, to rows that start at multiples of 16 bytes.
+struct RealignJob {
+  const void* from;
+  void* to;
+  long long rows, groups;  // none: nothing to do
+  long long row_bytes, stride_bytes, group_bytes, to_stride_bytes;
+};
+struct RealignParams {
+  RealignJob jobs[2];
+};
+constexpr int kRealignThreads = 256;
+
 struct TmaWsParams {
   TensorMap a, b, c;
   TmaWsArgs args;

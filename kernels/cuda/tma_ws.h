@@ -10,6 +10,7 @@
 #include "cuda/abi.h"
 #include "cuda/convert.h"
 #include "cuda/ptx.h"
+#include "cuda/realign.h"
 #include "cuda/wgmma.h"
 #include "gpu/epilogue.h"
 
@@ -233,14 +234,7 @@ struct tma_ws {
     u32 base_a = descriptor<kAlongA>(s.a) + row_offset(group * kBlocksM);
     u32 base_b = descriptor<kAlongB>(s.b);
     Acc part[kPromote ? kBlocksM : 1][kAccs];
-    if constexpr (kPromote) {
-#pragma unroll
-      for (int i = 0; i < kBlocksM; ++i)
-#pragma unroll
-        for (int j = 0; j < kAccs; ++j) acc[i][j] = 0;
-    }
-#pragma unroll 1
-    for (int k = w.k_begin; k < w.k_end; ++k) {
+    auto step = [&](bool first) {
       ptx::mbarrier_wait(s.full + 8 * ring.slot, ring.phase);
       u32 desc_a = base_a + ring.slot * (kBytesA / 16);
       u32 desc_b = base_b + ring.slot * (kBytesB / 16);
@@ -252,28 +246,33 @@ struct tma_ws {
 #pragma unroll
         for (int i = 0; i < kBlocksM; ++i)
 #pragma unroll
-          for (int j = 0; j < kAccs; ++j) acc[i][j] += part[i][j];
+          for (int j = 0; j < kAccs; ++j) acc[i][j] = first ? part[i][j] : acc[i][j] + part[i][j];
       } else {
-        multiply_step(acc, desc_a, desc_b, k > w.k_begin);
-        // The step before this one is done with its stage once only this one is in flight.
-        ptx::wgmma_wait<1>();
-        if (previous) release(previous, lane);
+        multiply_step(acc, desc_a, desc_b, !first);
+        if (!first) {
+          // The step before this one is done with its stage once only this one is in flight.
+          ptx::wgmma_wait<1>();
+          release(previous, lane);
+        }
         previous = s.empty + 8 * ring.slot;
       }
       ring.advance();
-    }
+    };
+    // The first step apart, for the compiler to see that nothing before it lives on in the accumulators.
+    step(true);
+#pragma unroll 1
+    for (int k = w.k_begin + 1; k < w.k_end; ++k) step(false);
     if constexpr (kTeams > 1) ptx::named_barrier_arrive(kTurnBarrier + 1 - team, 256);
     if constexpr (!kPromote) {
       ptx::wgmma_wait<0>();
-      if (previous) release(previous, lane);
+      release(previous, lane);
       touch(acc);
     }
   }
 
   // Adds the parts of k in their order. True for the block that came last and holds the sum; the others are done.
-  static __device__ __forceinline__ bool reduce(const Acc (&acc)[kBlocksM][kAccs], Acc (&total)[kBlocksM][kAccs],
-                                                const Work& w, const Shared& s, const TmaWsArgs& args, int team,
-                                                int group) {
+  static __device__ __forceinline__ bool reduce(Acc (&acc)[kBlocksM][kAccs], const Work& w, const Shared& s,
+                                                const TmaWsArgs& args, int team, int group) {
     constexpr int kVectors = kBlocksM * kAccs / 4;
     int parts = (args.k_steps + args.split_steps - 1) / args.split_steps;
     int thread = threadIdx.x % 128;
@@ -301,7 +300,7 @@ struct tma_ws {
     __threadfence();
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
-      Acc* v = &total[i * 4 / kAccs][i * 4 % kAccs];
+      Acc* v = &acc[i * 4 / kAccs][i * 4 % kAccs];
       v[0] = v[1] = v[2] = v[3] = 0;
     }
 #pragma unroll 1
@@ -309,7 +308,7 @@ struct tma_ws {
       const float4* from = base + static_cast<i64>(p) * (kBlockM * kBlockN / 4);
 #pragma unroll
       for (int i = 0; i < kVectors; ++i) {
-        Acc* v = &total[i * 4 / kAccs][i * 4 % kAccs];
+        Acc* v = &acc[i * 4 / kAccs][i * 4 % kAccs];
         float4 x = __ldcg(from + i * 128);
         v[0] += as_acc(x.x), v[1] += as_acc(x.y), v[2] += as_acc(x.z), v[3] += as_acc(x.w);
       }
@@ -554,12 +553,8 @@ struct tma_ws {
     for (; t < count; t += step) {
       Work w = work(t, rank, args);
       multiply(acc, w, s, ring, team, group, lane);
-      if constexpr (C::split_k > 1) {
-        Acc total[kBlocksM][kAccs];
-        if (reduce(acc, total, w, s, args, team, group)) store(total, c, w, s, args, consumer, group, rounds);
-      } else {
+      if (C::split_k == 1 || reduce(acc, w, s, args, team, group))
         store(acc, c, w, s, args, consumer, group, rounds);
-      }
       if constexpr (kTeams > 1) {
         t += step;
         if (t < count) {

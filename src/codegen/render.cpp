@@ -36,6 +36,9 @@ void add_epilogue(Prelude& prelude, const Epilogue& e) {
   prelude.text += e.empty() ? "tsr::Step::none};\n" : "};\n";
 }
 
+// Whether the driver copies an operand before the kernel that loads by TMA.
+bool realigns(const GemmView& v) { return !tma_walks(v.a, v.groups) || !tma_walks(v.b, v.groups); }
+
 std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSpec& a,
                           const Instruction& inst) {
   const FamilyInfo& family = info(c.family_id());
@@ -48,6 +51,7 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
   } else {  // loads from memory are part of the kernel
     prelude.number("a_along_k", v.a.col_stride == 1);
     prelude.number("b_along_k", v.b.row_stride == 1);
+    prelude.number("realign", realigns(v));
   }
   prelude.word("Inst", "inst", inst.name);
   auto seen = [&](DType memory) { return family.compute_types ? compute_type(memory, inst) : memory; };
@@ -60,7 +64,7 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
   return prelude.text + "};\n";
 }
 
-std::string entry_of(BackendKind backend, const std::string& family, const KernelConfig& c,
+std::string entry_of(BackendKind backend, const std::string& family, const GemmView& v, const KernelConfig& c,
                      const std::string& symbol) {
   if (backend == BackendKind::cpu) {
     // Only the entry is visible: templates of two kernels must never be merged by the dynamic linker.
@@ -71,7 +75,11 @@ std::string entry_of(BackendKind backend, const std::string& family, const Kerne
   const int cluster = c.cluster_m * c.cluster_n;
   return "extern \"C\" __global__ void __launch_bounds__(" + kernel + "::kThreads, " + kernel + "::kMinBlocks)" +
          (cluster > 1 ? format(" __cluster_dims__(%d, 1, 1)", cluster) : "") + "\n" + symbol +
-         "(const __grid_constant__ " + kernel + "::Params params) {\n  " + kernel + "::run(params);\n}\n";
+         "(const __grid_constant__ " + kernel + "::Params params) {\n  " + kernel + "::run(params);\n}\n" +
+         (realigns(v) ? "extern \"C\" __global__ void __launch_bounds__(tsr::Realign::kThreads)\n" + symbol +
+                            "_realign(const __grid_constant__ tsr::RealignParams params) {\n  "
+                            "tsr::Realign::run(params);\n}\n"
+                      : "");
 }
 
 }  // namespace
@@ -100,7 +108,7 @@ Source render(const GemmView& v, const KernelConfig& c, const ArchSpec& a) {
   const std::string config = config_struct(v, c, a, *inst);
   source.symbol = "tsr_" + name + '_' + content_hash({name, config, closure.hash, join(source.flags, "\n")});
 
-  const std::string entry = entry_of(family.backend, name, c, source.symbol);
+  const std::string entry = entry_of(family.backend, name, v, c, source.symbol);
   source.text = "#include \"" + std::string(family.header) + "\"\n\n" + config + '\n' + entry;
   source.unit.reserve(closure.text.size() + config.size() + entry.size() + 64);
   source.unit += closure.text;

@@ -27,6 +27,12 @@ int k_group(DType compute) { return 4 / bytes_of(compute); }
 int64_t rows_of(const GemmView& v, const KernelConfig& c) { return c.swap_ab ? v.n : v.m; }
 int64_t cols_of(const GemmView& v, const KernelConfig& c) { return c.swap_ab ? v.m : v.n; }
 
+bool tma_walks(const Operand& o, int64_t groups) {
+  constexpr int64_t kAlign = 16;
+  const int64_t size = bytes_of(o.type);
+  return o.leading() * size % kAlign == 0 && (groups == 1 || o.group_stride * size % kAlign == 0);
+}
+
 int64_t staged_bytes(const GemmView& v, const KernelConfig& c) {
   const int64_t a = saturated_product({c.block_m, c.block_k, bytes_of(v.a.type)});
   const int64_t b = saturated_product({c.block_n, c.block_k, bytes_of(v.b.type)});

@@ -33,6 +33,9 @@ int k_group(DType compute);
 int64_t rows_of(const GemmView& v, const KernelConfig& c);  // m, or n when swapped
 int64_t cols_of(const GemmView& v, const KernelConfig& c);
 
+// Whether TMA can walk the matrix: its rows (columns) and its groups start at multiples of 16 bytes.
+bool tma_walks(const Operand& o, int64_t groups);
+
 // Shared-memory bytes a GPU block stages: (block_m + block_n) * block_k elements per stage, all stages.
 int64_t staged_bytes(const GemmView& v, const KernelConfig& c);
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "core/family.h"
 #include "model/model.h"
 #include "space/rules.h"
 #include "space/space.h"
@@ -91,6 +92,10 @@ std::vector<KernelConfig> allowed_configs(const SelectionInput& in, std::vector<
     return explicit_config(in);
   }
   std::vector<KernelConfig> legal = legal_configs(in.view, in.arch);
+  // Families without a source are for planning alone.
+  if (!in.options.device.starts_with("null:")) {
+    std::erase_if(legal, [](const KernelConfig& c) { return info(c.family_id()).header.empty(); });
+  }
   const Registry* registry = in.options.registry.get();
   if (!registry) {
     priorities->assign(legal.size(), 0);

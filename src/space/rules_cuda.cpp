@@ -13,16 +13,10 @@ constexpr uint32_t kGemv = family_set(Family::gemv);
 
 constexpr int kWarpGroup = 4;        // warps that issue a wgmma together
 constexpr int64_t kRow = 128;        // bytes of k in a swizzled row of shared memory
-constexpr int64_t kTmaAlign = 16;    // of strides that TMA walks
 constexpr int64_t kBarriers = 1024;  // shared memory kept for them and for alignment
 
 bool pingpong(C c) { return c.pipeline == static_cast<int>(Pipeline::pingpong); }
 bool shuffles_c(C c) { return c.store == static_cast<int>(Store::cshuffle); }
-
-bool tma_reads(const Operand& o, int64_t groups) {
-  const int64_t size = bytes_of(o.type);
-  return o.leading() * size % kTmaAlign == 0 && (groups == 1 || o.group_stride * size % kTmaAlign == 0);
-}
 
 // f32 registers of a consumer lane: 8-bit floats keep a second set, to which partial sums are promoted.
 int64_t tma_accumulators(V v, C c, A a) {
@@ -68,10 +62,8 @@ constexpr Rule kRules[] = {
        return saturated_product({c.block_k, bytes_of(v.a.type)}) == kRow;
      },
      "block_k is one swizzled row of 128 bytes"},
-    {"tma_align", kTma, 0, [](V v, C, A) { return tma_reads(v.a, v.groups) && tma_reads(v.b, v.groups); },
-     "TMA needs leading dimensions and batch strides of A and B that are multiples of 16 bytes"},
     {"tma_store", kTma, reads("store"),
-     [](V v, C c, A) { return !shuffles_c(c) || tma_reads(v.c, v.groups); },
+     [](V v, C c, A) { return !shuffles_c(c) || tma_walks(v.c, v.groups); },
      "cshuffle stores through TMA: C's leading dimension and batch stride are multiples of 16 bytes"},
     {"wgmma_k_major", kTma, 0, [](V v, C, A) { return bytes_of(v.a.type) == 2 || v.layout == Layout::rcr; },
      "wgmma reads 8-bit operands along k only (layout rcr)"},

@@ -349,8 +349,9 @@ TEST(Rules, Cuda) {
   EXPECT_EQ(verdict("sm_90a", p, base + "3 store=cshuffle"), "");
   EXPECT_EQ(verdict("sm_90a", p, base + "4 store=cshuffle"), "");
   EXPECT_EQ(verdict("sm_90a", p, base + "1"), "tma_stages");
-  EXPECT_EQ(verdict("sm_90a", p + " lda=4100", base + "4"), "tma_align");
-  EXPECT_EQ(verdict("sm_90a", "gemm m=4096 n=4096 k=4097 dtype=bf16", base + "4"), "tma_align");
+  EXPECT_EQ(verdict("sm_90a", p + " lda=4100", base + "4"), "");
+  EXPECT_EQ(verdict("sm_90a", "gemm m=4096 n=4097 k=4097 dtype=bf16", base + "4"), "");
+  EXPECT_EQ(verdict("sm_90a", "gemm m=4096 n=4097 k=4096 dtype=bf16", base + "4 store=cshuffle"), "tma_store");
   EXPECT_EQ(verdict("sm_90a", p, base + "4 cluster=2x1"), "");
   EXPECT_EQ(verdict("sm_90a", p, base + "4 cluster=4x4"), "cluster");
   EXPECT_EQ(verdict("sm_90a", "gemm m=128 n=4096 k=4096 dtype=bf16", base + "4 cluster=2x1"),

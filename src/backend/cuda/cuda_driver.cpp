@@ -45,8 +45,8 @@ class CudaDriver::Current {
 
 class CudaModule : public GpuModule {
  public:
-  CudaModule(std::shared_ptr<const CudaDriver> d, ModuleHandle* handle, Function* function)
-      : driver_(std::move(d)), handle_(handle), function_(function) {}
+  CudaModule(std::shared_ptr<const CudaDriver> d, ModuleHandle* handle, Function* function, std::string symbol)
+      : driver_(std::move(d)), handle_(handle), function_(function), symbol_(std::move(symbol)) {}
   ~CudaModule() override {
     Context* gone = nullptr;
     if (driver_->cu_.context_push(driver_->context_)) return;
@@ -54,11 +54,20 @@ class CudaModule : public GpuModule {
     driver_->cu_.context_pop(&gone);
   }
   void* function() const override { return function_; }
+  void* function(const std::string& suffix) const override {
+    const CudaDriver::Current current(*driver_);
+    Function* found = nullptr;
+    if (driver_->cu_.module_function(&found, handle_, (symbol_ + suffix).c_str())) {
+      throw Error(ErrorCode::corrupt, "the code lacks the kernel " + symbol_ + suffix);
+    }
+    return found;
+  }
 
  private:
   std::shared_ptr<const CudaDriver> driver_;
   ModuleHandle* handle_;
   Function* function_;
+  std::string symbol_;
 };
 
 CudaDriver::CudaDriver(int ordinal) : cu_(require_driver()), ordinal_(ordinal) {
@@ -126,7 +135,7 @@ std::shared_ptr<GpuModule> CudaDriver::load(const Binary& binary) {
     cu_.module_unload(module);
     throw Error(ErrorCode::corrupt, "the code lacks the kernel " + binary.symbol);
   }
-  return std::make_shared<CudaModule>(shared_from_this(), module, function);
+  return std::make_shared<CudaModule>(shared_from_this(), module, function, binary.symbol);
 }
 
 void CudaDriver::allow_shared(const GpuModule& module, int bytes) {
@@ -194,6 +203,7 @@ tsr::TensorMap CudaDriver::encode(const BoxedTensor& t, const void* at, const ch
   const uint32_t bytes = t.box_inner * static_cast<uint32_t>(t.element);
   const int swizzle = bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0;
   tsr::TensorMap map;
+  Current current(*this);
   if (const Result r = cu_.encode_tiled(&map, static_cast<int>(t.type), 3, const_cast<void*>(at), dims, strides, box, ones,
                                         0, swizzle, kMapPromote256, 0)) {
     throw Error(ErrorCode::bad_input, std::string("the driver makes no tensor map of buffer ") + what + " (error " +

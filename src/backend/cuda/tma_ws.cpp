@@ -12,7 +12,7 @@ namespace tessera::cuda {
 namespace {
 
 constexpr uintptr_t kTmaAlign = 16;
-constexpr size_t kWorkspaceAlign = 256;
+constexpr int64_t kWorkspaceAlign = 256;
 
 MapType map_type(DType t) {
   switch (t) {
@@ -55,16 +55,24 @@ class TmaWsKernel : public GpuKernel {
   }
 
   void run_unchecked(const Buffers& buffers) const override {
+    const void *a = buffers.a, *b = buffers.b;
+    char* memory = workspace_bytes_ ? static_cast<char*>(workspace(buffers, arrivals_bytes_)) : nullptr;
+    if (realign_) {
+      tsr::RealignParams r = copies_;
+      if (r.jobs[0].rows) a = r.jobs[0].to = memory + copy_a_, r.jobs[0].from = buffers.a;
+      if (r.jobs[1].rows) b = r.jobs[1].to = memory + copy_b_, r.jobs[1].from = buffers.b;
+      driver_->launch({realign_, realign_grid_, tsr::kRealignThreads, 0, buffers.stream, false}, &r);
+    }
+    if (config_.swap_ab) std::swap(a, b);
     tsr::TmaWsParams p;
-    p.a = cuda_->encode(a_, config_.swap_ab ? buffers.b : buffers.a, config_.swap_ab ? "b" : "a");
-    p.b = cuda_->encode(b_, config_.swap_ab ? buffers.a : buffers.b, config_.swap_ab ? "a" : "b");
+    p.a = cuda_->encode(a_, a, config_.swap_ab ? "b" : "a");
+    p.b = cuda_->encode(b_, b, config_.swap_ab ? "a" : "b");
     if (stores_tma()) p.c = cuda_->encode(c_, buffers.c, "c");
     p.args = args_;
     p.args.c = buffers.c;
     p.args.wide = wide(buffers);
     p.args.epilogue = epilogue_args(buffers);
     if (config_.split_k > 1) {
-      char* memory = static_cast<char*>(workspace(buffers, arrivals_bytes_));
       p.args.arrivals = reinterpret_cast<unsigned*>(memory);
       p.args.partials = reinterpret_cast<float*>(memory + arrivals_bytes_);
     }
@@ -80,7 +88,9 @@ class TmaWsKernel : public GpuKernel {
 
   void check(const Buffers& buffers) const override {
     const std::pair<const void*, const char*> walked[] = {
-        {buffers.a, "a"}, {buffers.b, "b"}, {stores_tma() ? buffers.c : nullptr, "c"}};
+        {copies_.jobs[0].rows ? nullptr : buffers.a, "a"},
+        {copies_.jobs[1].rows ? nullptr : buffers.b, "b"},
+        {stores_tma() ? buffers.c : nullptr, "c"}};
     for (const auto& [p, name] : walked) {
       if (reinterpret_cast<uintptr_t>(p) % kTmaAlign) {
         throw Error(ErrorCode::bad_input, std::string("buffer ") + name + " is not aligned to the 16 bytes that kernel '" +
@@ -89,9 +99,29 @@ class TmaWsKernel : public GpuKernel {
     }
   }
 
+  // An operand that TMA cannot walk, as it lies in the workspace; its copying in *job.
+  Operand walkable(const Operand& o, tsr::RealignJob* job) const {
+    if (tma_walks(o, view_.groups)) return o;
+    const int64_t size = bytes_of(o.type), outer = o.row_major() ? o.rows : o.cols;
+    const int64_t stride = round_up(o.contiguous() * size, static_cast<int64_t>(kTmaAlign));
+    *job = {.from = nullptr,
+            .to = nullptr,
+            .rows = outer,
+            .groups = view_.groups,
+            .row_bytes = o.contiguous() * size,
+            .stride_bytes = o.leading() * size,
+            .group_bytes = o.group_stride * size,
+            .to_stride_bytes = stride};
+    Operand out = o;
+    (o.row_major() ? out.row_stride : out.col_stride) = stride / size;
+    out.group_stride = outer * stride / size;
+    return out;
+  }
+
   void plan_boxes() {
     const bool swap = config_.swap_ab != 0;
-    const Operand &a = swap ? view_.b : view_.a, &b = swap ? view_.a : view_.b;
+    const Operand left = walkable(view_.a, &copies_.jobs[0]), right = walkable(view_.b, &copies_.jobs[1]);
+    const Operand &a = swap ? right : left, &b = swap ? left : right;
     a_ = tensor(a, view_.groups, shape_.box_a_inner(), shape_.box_a_outer());
     b_ = tensor(b, view_.groups, shape_.box_b_inner(), shape_.box_b_outer());
     if (stores_tma()) c_ = tensor(view_.c, view_.groups, shape_.inner(), shape_.box_c_outer());
@@ -123,8 +153,9 @@ class TmaWsKernel : public GpuKernel {
     args_.c_batch_stride = view_.c.group_stride;
     if (c.split_k > 1) {
       arrivals_bytes_ = static_cast<size_t>(round_up(blocks * 4, kWorkspaceAlign));
-      workspace_bytes_ = arrivals_bytes_ + static_cast<size_t>(saturated_product({work, c.block_m, c.block_n, 4}));
+      workspace_bytes_ = arrivals_bytes_ + static_cast<size_t>(round_up(saturated_product({work, c.block_m, c.block_n, 4}), kWorkspaceAlign));
     }
+    plan_copies();
     driver_->allow_shared(*module_, shape_.shared_bytes());
     const int resident = driver_->resident_blocks(*module_, shape_.threads(), shape_.shared_bytes(), shape_.cluster());
     if (resident < shape_.cluster()) {
@@ -133,7 +164,28 @@ class TmaWsKernel : public GpuKernel {
     grid_ = static_cast<unsigned>(std::min<int64_t>(work, resident));
   }
 
+  void plan_copies() {
+    size_t* places[] = {&copy_a_, &copy_b_};
+    int64_t rows = 0;
+    for (int i = 0; i < 2; ++i) {
+      const tsr::RealignJob& job = copies_.jobs[i];
+      if (!job.rows) continue;
+      *places[i] = workspace_bytes_;
+      workspace_bytes_ += static_cast<size_t>(
+          round_up(saturated_product({job.rows, job.groups, job.to_stride_bytes}), static_cast<int64_t>(kWorkspaceAlign)));
+      rows += job.rows * job.groups;
+    }
+    if (!rows) return;
+    constexpr int64_t kWarps = tsr::kRealignThreads / 32, kMostBlocks = 2048;
+    realign_ = module_->function("_realign");
+    realign_grid_ = static_cast<unsigned>(std::min(ceil_div(rows, kWarps), kMostBlocks));
+  }
+
   std::shared_ptr<CudaDriver> cuda_;
+  tsr::RealignParams copies_{};
+  void* realign_ = nullptr;
+  unsigned realign_grid_ = 1;
+  size_t copy_a_ = 0, copy_b_ = 0;  // in the workspace
   tsr::TmaWsShape shape_;
   BoxedTensor a_, b_, c_;
   tsr::TmaWsArgs args_;

@@ -11,10 +11,12 @@
 
 namespace tessera {
 
-// A loaded code object and its one kernel.
+// A loaded code object and its kernel.
 class GpuModule : public Module {
  public:
   virtual void* function() const = 0;
+  // Another entry of the unit, named by what follows the kernel's own name. Error(corrupt) when it is missing.
+  virtual void* function(const std::string& suffix) const = 0;
 };
 
 struct GpuLaunch {
