@@ -117,10 +117,10 @@ class AmxKernel : public CpuKernel {
   int64_t panel_bytes_of(int64_t depth) const { return steps_of(depth) * 64 * tile_n_; }
   int64_t packed_group_bytes() const { return panel_bytes_of(view_.k) * ceil_div(cols_, tile_n_); }
 
-  // One operand, the smaller one, is resident: a block of it stays in half of L2 while the other one streams past in
+  // One operand, the smaller one, is resident: a block of it stays in a quarter of L2 (half of it may belong to another hyper-thread) while the other one streams past in
   // blocks that stay in L1. block_n and block_m of the config set the extent of a resident right and left block.
   void choose_blocks(const ArchSpec& arch) {
-    const int64_t k = std::max<int64_t>(view_.k, 1), cache = arch.l2.bytes / 2;
+    const int64_t k = std::max<int64_t>(view_.k, 1), cache = arch.l2.bytes / 4;
     right_resident_ = config_.block_n > 0 || (config_.block_m == 0 && cols_ <= rows_);
     const int64_t lanes = right_resident_ ? cols_ : rows_, unit = right_resident_ ? tile_n_ : tile_m_;
     const int64_t least = std::clamp<int64_t>(round_up(lanes, 16), 16, kLeastLanes);
