@@ -38,7 +38,7 @@ using RankCallback =
 
 // Every member has an initialiser: {.threads = 1} is a whole set of options, without a warning.
 struct DispatcherOptions {
-  std::string device = "cpu";  // "cpu", "null:ARCH" (plans, runs nothing)
+  std::string device = "cpu";  // "cpu", "cuda", "null:ARCH" (plans, runs nothing)
   int threads = 0;             // CPU: 0 = all cores
   Policy policy = Policy::model;
   int top_k = 3;                         // of model_topk
