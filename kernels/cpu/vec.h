@@ -106,31 +106,37 @@ TSR_INLINE typename Vec<L>::F select(typename Vec<L>::I mask, typename Vec<L>::F
   return (typename Vec<L>::F)(((typename Vec<L>::I)yes & mask) | ((typename Vec<L>::I)no & ~mask));
 }
 
+#ifdef __AVX512F__
 TSR_INLINE Vec<16>::F half_to_float(Vec<16>::H h) {
   Vec<16>::F f;
   asm("vcvtph2ps %1, %0" : "=v"(f) : "v"(h));
   return f;
 }
+#endif
 TSR_INLINE Vec<8>::F half_to_float(Vec<8>::H h) {
   Vec<8>::F f;
   asm("vcvtph2ps %1, %0" : "=x"(f) : "x"(h));
   return f;
 }
+#ifdef __AVX512F__
 TSR_INLINE Vec<16>::H float_to_half(Vec<16>::F f) {
   Vec<16>::H h;
   asm("vcvtps2ph $0, %1, %0" : "=v"(h) : "v"(f));
   return h;
 }
+#endif
 TSR_INLINE Vec<8>::H float_to_half(Vec<8>::F f) {
   Vec<8>::H h;
   asm("vcvtps2ph $0, %1, %0" : "=x"(h) : "x"(f));
   return h;
 }
+#ifdef __AVX512F__
 TSR_INLINE Vec<16>::F round_even(Vec<16>::F f) {
   Vec<16>::F r;
   asm("vrndscaleps $8, %1, %0" : "=v"(r) : "v"(f));
   return r;
 }
+#endif
 TSR_INLINE Vec<8>::F round_even(Vec<8>::F f) {
   Vec<8>::F r;
   asm("vroundps $8, %1, %0" : "=x"(r) : "x"(f));
@@ -253,11 +259,13 @@ TSR_INLINE F horner(F y, F x, const float (&k)[n]) {
 }
 
 // x^2 - s, exactly, when s is x^2 rounded.
+#ifdef __AVX512F__
 TSR_INLINE Vec<16>::F residual(Vec<16>::F x, Vec<16>::F s) {
   Vec<16>::F r = s;
   asm("vfmsub231ps %1, %1, %0" : "+v"(r) : "v"(x));
   return r;
 }
+#endif
 TSR_INLINE Vec<8>::F residual(Vec<8>::F x, Vec<8>::F s) {
   Vec<8>::F r = s;
   asm("vfmsub231ps %1, %1, %0" : "+x"(r) : "x"(x));
