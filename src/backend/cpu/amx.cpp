@@ -107,6 +107,7 @@ class AmxKernel : public CpuKernel {
   static constexpr int64_t kBlockBytes = int64_t{4} << 20, kGroupBytes = int64_t{256} << 10;
   // Rows of a row-major right operand that are packed for all panels before the next ones: their pages fit the TLB.
   static constexpr int64_t kPackRows = 64;
+  static constexpr int64_t kShallowRows = 128;
   // A panel's chunk of this many steps, and the row tiles that pass it, share L1; with fewer passes the sums that go
   // to memory between chunks cost more than that saves.
   static constexpr int64_t kChunkSteps = 16, kLeastPasses = 4;
@@ -117,15 +118,21 @@ class AmxKernel : public CpuKernel {
   int64_t panel_bytes_of(int64_t depth) const { return steps_of(depth) * 64 * tile_n_; }
   int64_t packed_group_bytes() const { return panel_bytes_of(view_.k) * ceil_div(cols_, tile_n_); }
 
-  // One operand, the smaller one, is resident: a block of it stays in a quarter of L2 (half of it may belong to another hyper-thread) while the other one streams past in
-  // blocks that stay in L1. block_n and block_m of the config set the extent of a resident right and left block.
+  // One operand, the smaller one, is resident: a block of it stays in a quarter of L2 (half may belong to another
+  // hyper-thread) while the other one streams past in blocks that stay in L1. block_n and block_m of the config set
+  // the extent of a resident right and left block.
   void choose_blocks(const ArchSpec& arch) {
     const int64_t k = std::max<int64_t>(view_.k, 1), cache = arch.l2.bytes / 4;
-    right_resident_ = config_.block_n > 0 || (config_.block_m == 0 && cols_ <= rows_);
+    // A row-major right operand that few rows use is packed in shallow blocks: long runs of its rows, and with those
+    // the packing goes at the speed of memory.
+    const bool shallow = !view_.b_prepacked && right_.k_stride != 1 && rows_ <= kShallowRows &&
+                         config_.block_m == 0 && config_.block_n == 0;
+    right_resident_ = config_.block_n > 0 || shallow || (config_.block_m == 0 && cols_ <= rows_);
     const int64_t lanes = right_resident_ ? cols_ : rows_, unit = right_resident_ ? tile_n_ : tile_m_;
     const int64_t least = std::clamp<int64_t>(round_up(lanes, 16), 16, kLeastLanes);
     const int64_t deepest = std::max<int64_t>(cache / (least * 64), 1) * step_;
     depth_ = config_.block_k > 0 ? round_up(config_.block_k, step_) : deepest;
+    if (shallow && config_.block_k == 0) depth_ = step_ * (rows_ <= kShallowRows / 4 ? 4 : 8);
     depth_ = ceil_div(k, ceil_div(k, depth_));
     depth_ = std::min(round_up(depth_, step_), round_up(k, step_));
     const int64_t steps = depth_ / step_;
