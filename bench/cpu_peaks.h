@@ -1,0 +1,13 @@
+// What the arithmetic units of one core can do: loops of nothing but one instruction.
+#pragma once
+
+#include <string>
+#include <vector>
+
+struct Peak {
+  std::string name;  // "fma", "dpbf16", "vnni", "amx_bf16", "amx_int8"
+  double gops = 0;   // 1e9 operations per second, two per multiply-add
+};
+
+// Of the instructions this processor has.
+std::vector<Peak> measure_peaks();
