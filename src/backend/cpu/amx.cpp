@@ -118,16 +118,19 @@ class AmxKernel : public CpuKernel {
   int64_t panel_bytes_of(int64_t depth) const { return steps_of(depth) * 64 * tile_n_; }
   int64_t packed_group_bytes() const { return panel_bytes_of(view_.k) * ceil_div(cols_, tile_n_); }
 
-  // One operand, the smaller one, is resident: a block of it stays in a quarter of L2 (half may belong to another
-  // hyper-thread) while the other one streams past in blocks that stay in L1. block_n and block_m of the config set
-  // the extent of a resident right and left block.
+  // A block of one operand is resident: it stays in a quarter of L2 (half may belong to another hyper-thread) while
+  // the other operand streams past in blocks that stay in L1. That is the right one, since C is then written along
+  // its rows; but a left operand that has to be packed would be packed again for every block of it. block_n and
+  // block_m of the config set the extent of a resident right and left block.
   void choose_blocks(const ArchSpec& arch) {
     const int64_t k = std::max<int64_t>(view_.k, 1), cache = arch.l2.bytes / 4;
     // A row-major right operand that few rows use is packed in shallow blocks: long runs of its rows, and with those
     // the packing goes at the speed of memory.
     const bool shallow = !view_.b_prepacked && right_.k_stride != 1 && rows_ <= kShallowRows &&
                          config_.block_m == 0 && config_.block_n == 0;
-    right_resident_ = config_.block_n > 0 || shallow || (config_.block_m == 0 && cols_ <= rows_);
+    const bool one_block = cols_ * round_up(k, step_) * 64 <= cache * step_;
+    right_resident_ =
+        config_.block_n > 0 || (config_.block_m == 0 && (shallow || one_block || !config_.pack_a));
     const int64_t lanes = right_resident_ ? cols_ : rows_, unit = right_resident_ ? tile_n_ : tile_m_;
     const int64_t least = std::clamp<int64_t>(round_up(lanes, 16), 16, kLeastLanes);
     const int64_t deepest = std::max<int64_t>(cache / (least * 64), 1) * step_;
