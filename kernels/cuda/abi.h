@@ -74,7 +74,7 @@ struct TmaWsArgs {
   long long c_leading, c_batch_stride;  // of the problem's C, row-major
   float* partials;     // with split_k: block_m * block_n for each (block, part)
   unsigned* arrivals;  // with split_k: one a block, zero before and after
-  int wide;            // rows of C and of full D tensors start at multiples of 4 elements
+  int wide;            // n and where rows of C and of full D tensors start are multiples of 4 elements
   GpuEpilogueArgs epilogue;
 };
 

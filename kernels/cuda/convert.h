@@ -73,47 +73,45 @@ __device__ __forceinline__ u32 word_of(float x) {  // of 4-byte types
   }
 }
 
-// Four neighbours, `live` of them inside; `wide`: all, and aligned to four elements.
+// One element, or four that are aligned together.
 template <Type kType>
-__device__ __forceinline__ void load4(const Bits<kType>* p, int live, bool wide, float (&x)[4]) {
-  Bits<kType> v[4] = {};
-  if (wide) {
-    if constexpr (bytes_of(kType) == 4) {
-      *reinterpret_cast<uint4*>(v) = *reinterpret_cast<const uint4*>(p);
-    } else if constexpr (bytes_of(kType) == 2) {
-      *reinterpret_cast<uint2*>(v) = *reinterpret_cast<const uint2*>(p);
-    } else {
-      *reinterpret_cast<u32*>(v) = *reinterpret_cast<const u32*>(p);
-    }
+__device__ __forceinline__ void load(const Bits<kType>* p, float (&x)[1]) {
+  x[0] = to_float<kType>(*p);
+}
+template <Type kType>
+__device__ __forceinline__ void load(const Bits<kType>* p, float (&x)[4]) {
+  Bits<kType> v[4];
+  if constexpr (bytes_of(kType) == 4) {
+    *reinterpret_cast<uint4*>(v) = *reinterpret_cast<const uint4*>(p);
+  } else if constexpr (bytes_of(kType) == 2) {
+    *reinterpret_cast<uint2*>(v) = *reinterpret_cast<const uint2*>(p);
   } else {
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      if (i < live) v[i] = p[i];
+    *reinterpret_cast<u32*>(v) = *reinterpret_cast<const u32*>(p);
   }
 #pragma unroll
   for (int i = 0; i < 4; ++i) x[i] = to_float<kType>(v[i]);
 }
 
 template <Type kType>
-__device__ __forceinline__ void store4(Bits<kType>* p, int live, bool wide, const float (&x)[4]) {
-  u32 w[4];
+__device__ __forceinline__ void store(Bits<kType>* p, const float (&x)[1]) {
   if constexpr (bytes_of(kType) == 4) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) w[i] = word_of<kType>(x[i]);
-    if (wide) *reinterpret_cast<uint4*>(p) = make_uint4(w[0], w[1], w[2], w[3]);
+    *p = word_of<kType>(x[0]);
   } else {
-    constexpr int kBits = 8 * bytes_of(kType);
-    w[0] = pack2<kType>(x[0], x[1]), w[2] = pack2<kType>(x[2], x[3]);
-    if (wide) {
-      if constexpr (kBits == 16) *reinterpret_cast<uint2*>(p) = make_uint2(w[0], w[2]);
-      if constexpr (kBits == 8) *reinterpret_cast<u32*>(p) = w[0] | w[2] << 16;
-    }
-    w[1] = w[0] >> kBits, w[3] = w[2] >> kBits;
+    *p = static_cast<Bits<kType>>(pack2<kType>(x[0], 0));
   }
-  if (!wide) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      if (i < live) p[i] = static_cast<Bits<kType>>(w[i]);
+}
+template <Type kType>
+__device__ __forceinline__ void store(Bits<kType>* p, const float (&x)[4]) {
+  if constexpr (bytes_of(kType) == 4) {
+    *reinterpret_cast<uint4*>(p) =
+        make_uint4(word_of<kType>(x[0]), word_of<kType>(x[1]), word_of<kType>(x[2]), word_of<kType>(x[3]));
+  } else {
+    const u32 lo = pack2<kType>(x[0], x[1]), hi = pack2<kType>(x[2], x[3]);
+    if constexpr (bytes_of(kType) == 2) {
+      *reinterpret_cast<uint2*>(p) = make_uint2(lo, hi);
+    } else {
+      *reinterpret_cast<u32*>(p) = lo | hi << 16;
+    }
   }
 }
 

@@ -129,7 +129,7 @@ struct tma_ws {
 
   // One operand of one stage: part `part` of kParts of a tile of kRows rows (or columns) from `first`.
   template <bool kKMajor, int kRows, int kParts>
-  static __device__ __forceinline__ void load(u32 to, const TensorMap* map, u32 bar, int first, int k, int batch,
+  static __device__ __forceinline__ void load_stage(u32 to, const TensorMap* map, u32 bar, int first, int k, int batch,
                                               int part, u16 mask) {
     constexpr int kShare = kRows / kParts;
     if (kParts == 1) part = 0;
@@ -163,9 +163,9 @@ struct tma_ws {
         ptx::mbarrier_wait(s.empty + 8 * ring.slot, ring.phase ^ 1);
         u32 bar = s.full + 8 * ring.slot;
         ptx::mbarrier_expect(bar, kBytesA + kBytesB);
-        load<kAlongA, kBlockM, kPartsA>(s.a + ring.slot * kBytesA, a, bar, w.m, k * kBlockK, w.batch, rank_n,
+        load_stage<kAlongA, kBlockM, kPartsA>(s.a + ring.slot * kBytesA, a, bar, w.m, k * kBlockK, w.batch, rank_n,
                                              mask_a);
-        load<kAlongB, kRowsB, kPartsB>(s.b + ring.slot * kBytesB, b, bar, w.n, k * kBlockK, w.batch, rank_m,
+        load_stage<kAlongB, kRowsB, kPartsB>(s.b + ring.slot * kBytesB, b, bar, w.n, k * kBlockK, w.batch, rank_m,
                                             mask_b);
         ring.advance();
       }
@@ -470,16 +470,24 @@ struct tma_ws {
   // One copy for all slices of a tile.
   static __device__ __noinline__ void finish_slice(int first_row, int first_col, int batch, u32 memory,
                                                    const TmaWsArgs& args) {
+    if (args.wide) {
+      finish_slice_by<4>(first_row, first_col, batch, memory, args);
+    } else {
+      finish_slice_by<1>(first_row, first_col, batch, memory, args);
+    }
+  }
+  // kWidth neighbours of a row of the problem's C at a time, neighbouring threads on neighbours.
+  template <int kWidth>
+  static __device__ __forceinline__ void finish_slice_by(int first_row, int first_col, int batch, u32 memory,
+                                                         const TmaWsArgs& args) {
     constexpr int kColumns = kShape.epilogue_slice();
-#pragma unroll 1
-    for (int q = threadIdx.x % 128; q < 16 * kColumns; q += 128) {
-      int row, col;
-      if constexpr (C::swap_ab) {
-        row = q % 16 * 4, col = q / 16;
-      } else {
-        row = q / (kColumns / 4), col = q % (kColumns / 4) * 4;
-      }
-      u32 bits[4];
+    constexpr int kAcross = (C::swap_ab ? 64 : kColumns) / kWidth;
+#pragma unroll 4
+    for (int i = 0; i < 64 * kColumns / kWidth / 128; ++i) {
+      int q = i * 128 + static_cast<int>(threadIdx.x) % 128;
+      int along = q % kAcross * kWidth, line = q / kAcross;
+      int row = C::swap_ab ? along : line, col = C::swap_ab ? line : along;
+      u32 bits[kWidth];
       ptx::load_shared(memory + staged_acc(row, col), bits);
       row += first_row, col += first_col;
       if (row < args.rows && col < args.cols) {
@@ -494,30 +502,30 @@ struct tma_ws {
   static __device__ __forceinline__ u32 bits_of(float x) { return __float_as_uint(x); }
   static __device__ __forceinline__ u32 bits_of(int x) { return static_cast<u32>(x); }
 
-  // Up to four neighbours of a row of the problem's C, which has n columns.
-  static __device__ __forceinline__ void finish(const u32 (&bits)[4], int row, int col, int n, int batch,
+  // Neighbours of a row of the problem's C, which has n columns.
+  template <int kWidth>
+  static __device__ __forceinline__ void finish(const u32 (&bits)[kWidth], int row, int col, int n, int batch,
                                                 const TmaWsArgs& args) {
     const GpuEpilogueArgs& e = args.epilogue;
     Out* c = static_cast<Out*>(args.c) + batch * args.c_batch_stride + row * args.c_leading + col;
-    int live = min(4, n - col);
-    bool wide = args.wide && live == 4;
     if constexpr (kRaw && C::epilogue_count == 0) {
       if (e.alpha == 1 && (e.beta == 0 || e.beta == 1)) {
-        for (int i = 0; i < live; ++i) c[i] = bits[i] + (e.beta == 0 ? 0 : c[i]);
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) c[i] = bits[i] + (e.beta == 0 ? 0 : c[i]);
         return;
       }
     }
-    float x[4];
+    float x[kWidth];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] = scaled(as_acc(__uint_as_float(bits[i])), args);
+    for (int i = 0; i < kWidth; ++i) x[i] = scaled(as_acc(__uint_as_float(bits[i])), args);
     if (e.beta != 0) {
-      float old[4];
-      load4<C::type_out>(c, live, wide, old);
+      float old[kWidth];
+      tsr::load<C::type_out>(c, old);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) x[i] += e.beta * old[i];
+      for (int i = 0; i < kWidth; ++i) x[i] += e.beta * old[i];
     }
-    apply_steps<C>(x, row, col, batch, n, live, wide, e);
-    store4<C::type_out>(c, live, wide, x);
+    apply_steps<C, kWidth>(x, row, col, batch, n, e);
+    tsr::store<C::type_out>(c, x);
   }
 
   static __device__ __forceinline__ void store(Acc (&acc)[kBlocksM][kAccs], const TensorMap* map, const Work& w,

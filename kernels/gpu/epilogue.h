@@ -35,26 +35,28 @@ __device__ __forceinline__ float step_value(Step s, float x, float d, const floa
   return x;
 }
 
-// The chain on up to four neighbours of a row of the problem's C, from (row, col); `live` of them are inside.
-template <class C, int kStep = 0, int kD = 0>
-__device__ __forceinline__ void apply_steps(float (&x)[4], int row, int col, int batch, int n, int live, bool wide,
+// The chain on kWidth neighbours of a row of the problem's C, from (row, col); all are inside.
+template <class C, int kWidth, int kStep = 0, int kD = 0>
+__device__ __forceinline__ void apply_steps(float (&x)[kWidth], int row, int col, int batch, int n,
                                             const GpuEpilogueArgs& args) {
   if constexpr (kStep < C::epilogue_count) {
     constexpr Step s = C::epilogue[kStep];
-    float d[4] = {};
+    float d[kWidth] = {};
     if constexpr (reads_d(s)) {
       auto* base = static_cast<const Bits<C::type_d>*>(args.d[kD]);
       if constexpr (reads_column(s)) {
-        d[0] = d[1] = d[2] = d[3] = to_float<C::type_d>(base[row]);
+        const float one = to_float<C::type_d>(base[row]);
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) d[i] = one;
       } else if constexpr (reads_row(s)) {
-        load4<C::type_d>(base + col, live, wide, d);
+        load<C::type_d>(base + col, d);
       } else {
-        load4<C::type_d>(base + batch * args.d_batch_stride + static_cast<long long>(row) * n + col, live, wide, d);
+        load<C::type_d>(base + batch * args.d_batch_stride + static_cast<long long>(row) * n + col, d);
       }
     }
 #pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] = step_value(s, x[i], d[i], args.params[kStep]);
-    apply_steps<C, kStep + 1, kD + (reads_d(s) ? 1 : 0)>(x, row, col, batch, n, live, wide, args);
+    for (int i = 0; i < kWidth; ++i) x[i] = step_value(s, x[i], d[i], args.params[kStep]);
+    apply_steps<C, kWidth, kStep + 1, kD + (reads_d(s) ? 1 : 0)>(x, row, col, batch, n, args);
   }
 }
 

@@ -73,8 +73,9 @@ constexpr Rule kRules[] = {
     {"tma_stages", kTma | kCpAsync, reads("stages"),
      [](V, C c, A) { return c.stages >= 2 && c.stages <= 16; }, "the staging ring has 2 to 16 stages"},
     {"wgmma_registers", kTma, reads("block_m block_n wave_m"),
-     [](V v, C c, A a) { return tma_accumulators(v, c, a) <= 208; },
-     "the accumulators exceed the 208 registers that a consumer lane can spare (8-bit floats need two sets)"},
+     [](V v, C c, A a) { return tma_accumulators(v, c, a) <= (c.wave_m > 2 * kWarpGroup ? 104 : 208); },
+     "the accumulators exceed the 208 registers that a consumer lane can spare, 104 of three warp groups' (8-bit "
+     "floats need two sets)"},
     {"pingpong_teams", kTma, reads("pipeline wave_m wave_groups"),
      [](V, C c, A) {
        return pingpong(c) ? c.wave_groups == 2 && c.wave_m == kWarpGroup : c.wave_groups == 1;

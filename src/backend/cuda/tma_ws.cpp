@@ -24,9 +24,8 @@ MapType map_type(DType t) {
   }
 }
 
-// A matrix as TMA walks it: the contiguous axis first.
-BoxedTensor tensor(const Operand& o, int64_t groups, int box_inner, int box_outer) {
-  const bool rows_first = o.col_stride != 1;  // contiguous along rows
+// A matrix as TMA walks it: the contiguous axis first, which for a single row or column may be either.
+BoxedTensor tensor(const Operand& o, bool rows_first, int64_t groups, int box_inner, int box_outer) {
   BoxedTensor t;
   t.type = map_type(o.type);
   t.element = bytes_of(o.type);
@@ -100,31 +99,34 @@ class TmaWsKernel : public GpuKernel {
   }
 
   // An operand that TMA cannot walk, as it lies in the workspace; its copying in *job.
-  Operand walkable(const Operand& o, tsr::RealignJob* job) const {
+  Operand walkable(const Operand& o, bool rows_first, tsr::RealignJob* job) const {
     if (tma_walks(o, view_.groups)) return o;
-    const int64_t size = bytes_of(o.type), outer = o.row_major() ? o.rows : o.cols;
-    const int64_t stride = round_up(o.contiguous() * size, static_cast<int64_t>(kTmaAlign));
+    const int64_t size = bytes_of(o.type);
+    const int64_t outer = rows_first ? o.cols : o.rows, inner = rows_first ? o.rows : o.cols;
+    const int64_t stride = round_up(inner * size, static_cast<int64_t>(kTmaAlign));
     *job = {.from = nullptr,
             .to = nullptr,
             .rows = outer,
             .groups = view_.groups,
-            .row_bytes = o.contiguous() * size,
-            .stride_bytes = o.leading() * size,
+            .row_bytes = inner * size,
+            .stride_bytes = (rows_first ? o.col_stride : o.row_stride) * size,
             .group_bytes = o.group_stride * size,
             .to_stride_bytes = stride};
     Operand out = o;
-    (o.row_major() ? out.row_stride : out.col_stride) = stride / size;
+    (rows_first ? out.col_stride : out.row_stride) = stride / size;
     out.group_stride = outer * stride / size;
     return out;
   }
 
   void plan_boxes() {
     const bool swap = config_.swap_ab != 0;
-    const Operand left = walkable(view_.a, &copies_.jobs[0]), right = walkable(view_.b, &copies_.jobs[1]);
+    const bool left_rows = view_.a.col_stride != 1, right_rows = view_.b.row_stride == 1;
+    const Operand left = walkable(view_.a, left_rows, &copies_.jobs[0]);
+    const Operand right = walkable(view_.b, right_rows, &copies_.jobs[1]);
     const Operand &a = swap ? right : left, &b = swap ? left : right;
-    a_ = tensor(a, view_.groups, shape_.box_a_inner(), shape_.box_a_outer());
-    b_ = tensor(b, view_.groups, shape_.box_b_inner(), shape_.box_b_outer());
-    if (stores_tma()) c_ = tensor(view_.c, view_.groups, shape_.inner(), shape_.box_c_outer());
+    a_ = tensor(a, swap ? right_rows : left_rows, view_.groups, shape_.box_a_inner(), shape_.box_a_outer());
+    b_ = tensor(b, swap ? left_rows : right_rows, view_.groups, shape_.box_b_inner(), shape_.box_b_outer());
+    if (stores_tma()) c_ = tensor(view_.c, false, view_.groups, shape_.inner(), shape_.box_c_outer());
   }
 
   void plan_grid() {

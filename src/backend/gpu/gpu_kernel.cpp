@@ -52,6 +52,7 @@ tsr::GpuEpilogueArgs GpuKernel::epilogue_args(const Buffers& buffers) const {
 
 bool GpuKernel::wide(const Buffers& buffers) const {
   constexpr int64_t kVector = 4;
+  if (view_.n % kVector) return false;
   if (view_.c.row_stride % kVector || (view_.groups > 1 && view_.c.group_stride % kVector)) return false;
   if (!aligned(buffers.c, kVector * bytes_of(view_.c.type))) return false;
   size_t d = 0;
@@ -61,7 +62,6 @@ bool GpuKernel::wide(const Buffers& buffers) const {
     const void* p = buffers.d[d++];
     if (kind.broadcast == Broadcast::column) continue;
     if (!aligned(p, kVector * bytes_of(view_.d))) return false;
-    if (kind.broadcast == Broadcast::none && view_.n % kVector) return false;
   }
   return true;
 }
