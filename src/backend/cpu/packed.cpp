@@ -45,11 +45,13 @@ class PackedKernel : public CpuKernel {
       most_.n = std::max(most_.n, t.n1 - t.n0);
       most_.k = std::max(most_.k, t.k1 - t.k0);
     }
+    // The correction of flipped A needs whole columns at once.
+    by_blocks_ = view_.b.row_major() && view_.b.row_stride != 1 && !view_.b_prepacked && !flip_a_;
+    b_in_place_ = inst_.k == 1 && view_.b.type == DType::f32 && !view_.b_prepacked && view_.b.row_major() &&
+                  most_.m <= kInPlaceTiles * tile_m_;
     choose_blocks(arch);
-    b_in_place_ = inst_.m == 1 && inst_.k == 1 && view_.b.type == DType::f32 && !view_.b_prepacked &&
-                  view_.b.row_major() && most_.m <= kInPlaceTiles * tile_m_;
     a_bytes_ = pack_a_ ? round_up(a_block_bytes(), kCacheLine) : 0;
-    const bool keeps_b = blocks(most_.m, rows_) > 1;
+    const bool keeps_b = by_blocks_ || blocks(most_.m, rows_) > 1;
     b_bytes_ =
         view_.b_prepacked ? 0 : round_up(panel_b(depth_) * (keeps_b ? cols_ / tile_n_ : 1), kCacheLine);
     sums_bytes_ = most_.k > depth_ && config_.split_k == 1 ? round_up(most_.m * cols_ * 4, kCacheLine) : 0;
@@ -89,7 +91,8 @@ class PackedKernel : public CpuKernel {
     const int64_t leading = ldb == Problem::kPacked ? o.contiguous() : ldb;
     (o.row_major() ? o.row_stride : o.col_stride) = leading;
     // One B for all batches is packed once for each.
-    const int64_t stride = o.group_stride == 0 ? 0 : leading * (o.row_major() ? o.rows : o.cols) * bytes_of(o.type);
+    const int64_t stride =
+        o.group_stride == 0 ? 0 : leading * (o.row_major() ? o.rows : o.cols) * bytes_of(o.type);
     for (int64_t g = 0; g < view_.groups; ++g) {
       for (int64_t n = 0; n < view_.n; n += tile_n_) {
         pack_b_panel(static_cast<const char*>(b) + g * stride, o, 0, view_.k, n, view_.n,
@@ -102,6 +105,9 @@ class PackedKernel : public CpuKernel {
   static constexpr int kZeros[512] = {};  // as many as the widest tile has columns
   // Up to this many row tiles a panel of B is read too few times to be worth a copy.
   static constexpr int64_t kInPlaceTiles = 2;
+  // Of k, read before the next panel in place: its rows lie on pages of their own, and these many pages are
+  // at hand.
+  static constexpr int64_t kInPlaceDepth = 128;
 
   struct Extent {
     int64_t m = 0, n = 0, k = 0;
@@ -127,17 +133,24 @@ class PackedKernel : public CpuKernel {
     const int64_t k = std::max<int64_t>(most_.k, 1);
     depth_ = c.block_k > 0 ? std::min<int64_t>(round_up(c.block_k, group_), round_up(k, group_))
                            : round_up(k, group_);
+    const int64_t b_row_bytes = view_.b.row_stride * 4;
+    if (b_in_place_ && c.block_k == 0 && b_row_bytes >= kPageBytes / 4)
+      depth_ = std::min(depth_, kInPlaceDepth);
     rows_ = c.block_m > 0 ? round_up(c.block_m, tile_m_) : round_up(most_.m, tile_m_);
-    if (c.block_m == 0 && pack_a_) {
-      rows_ = std::min(
-          rows_,
-          std::max<int64_t>(arch.l2.bytes / 2 / (ceil_div(depth_, group_) * 4) / tile_m_ * tile_m_, tile_m_));
+    if (c.block_m == 0 && (pack_a_ || most_.n > tile_n_)) {
+      const int64_t fit = arch.l2.bytes / 2 / (ceil_div(depth_, group_) * 4) / tile_m_ * tile_m_;
+      rows_ = std::min(rows_, std::max<int64_t>(fit, tile_m_));
     }
     rows_ = round_up(ceil_div(most_.m, blocks(most_.m, rows_)), tile_m_);  // blocks of equal size
     const int64_t k_blocks = blocks(most_.k, depth_), m_blocks = blocks(most_.m, rows_);
     cols_ = c.block_n > 0 ? round_up(c.block_n, tile_n_) : round_up(most_.n, tile_n_);
     if (c.block_n == 0) {
-      if (m_blocks == 1 && !pack_a_) cols_ = tile_n_;  // one panel at a time, used as soon as it is packed
+      // A panel is used as soon as it is packed; where lines of memory run across panels, as many as stay in
+      // L2.
+      if (m_blocks == 1 && !pack_a_) {
+        const int64_t panels = by_blocks_ ? arch.l2.bytes / 2 / panel_b(depth_) : 1;
+        cols_ = std::min(cols_, std::max<int64_t>(panels, 1) * tile_n_);
+      }
       if (m_blocks > 1 && !view_.b_prepacked) {
         cols_ = std::min(cols_, std::max<int64_t>(kMostPackedB / panel_b(depth_), 1) * tile_n_);
       }
@@ -152,6 +165,10 @@ class PackedKernel : public CpuKernel {
     return static_cast<int64_t>(panel_bytes({depth, tile_n_, tile_n_, flip_a_}, group_));
   }
   int64_t packed_group_bytes() const { return panel_b(view_.k) * ceil_div(view_.n, tile_n_); }
+
+  // Of k, packed at a time where lines of memory run across panels: all panels take theirs while the pages
+  // are at hand.
+  int64_t chunk() const { return 16 * group_; }
 
   // Packed A: K-contiguous rows stay rows; other A becomes panels of tile_m.
   bool a_as_rows() const { return view_.a.row_major(); }
@@ -251,12 +268,27 @@ class PackedKernel : public CpuKernel {
     args.a_step_bytes = tile_m_ * 4;
     args.a_tile_bytes = a_panel_bytes(depth);
     const tsr::RowTiles tiles = rows < tile_m_ ? tsr::RowTiles{1, 0} : tsr::row_tiles(rows, tile_m_);
-    for (int64_t t = 0, row = 0; t < tiles.tall + tiles.low; ++t) {
-      const int64_t height = t < tiles.tall ? std::min<int64_t>(tile_m_, rows) : tile_m_ - (tile_m_ > 1);
-      const int64_t from = std::min(row, rows - height);
-      packer_(source(m0 + from), {depth, static_cast<int>(height), tile_m_, false},
-              out + t * args.a_tile_bytes);
-      row += height;
+    for (int64_t k = 0; k < depth; k += chunk()) {
+      char* to = out + k / group_ * tile_m_ * 4;
+      for (int64_t t = 0, row = 0; t < tiles.tall + tiles.low; ++t) {
+        const int64_t height = t < tiles.tall ? std::min<int64_t>(tile_m_, rows) : tile_m_ - (tile_m_ > 1);
+        PanelSource from = source(m0 + std::min(row, rows - height));
+        from.data += k * o.col_stride * bytes_of(o.type);
+        packer_(from, {std::min(chunk(), depth - k), static_cast<int>(height), tile_m_, false},
+                to + t * args.a_tile_bytes);
+        row += height;
+      }
+    }
+  }
+
+  // All panels of columns [n0, n1) of a B whose columns are contiguous.
+  void pack_b_block(const char* b, int64_t k0, int64_t depth, int64_t n0, int64_t n1, char* out) const {
+    const int64_t panel = panel_b(depth);
+    for (int64_t k = 0; k < depth; k += chunk()) {
+      for (int64_t n = n0; n < n1; n += tile_n_) {
+        pack_b_panel(b, view_.b, k0 + k, std::min(chunk(), depth - k), n, n1,
+                     out + (n - n0) / tile_n_ * panel + k / group_ * tile_n_ * 4);
+      }
     }
   }
 
@@ -271,7 +303,7 @@ class PackedKernel : public CpuKernel {
     const char* a = group_a(buffers, t.group);
     const char* b = group_b(buffers, t.group);
     if (view_.b_prepacked) b = static_cast<const char*>(buffers.b) + t.group * packed_group_bytes();
-    const bool keeps_b = blocks(t.m1 - t.m0, rows_) > 1;
+    const bool keeps_b = by_blocks_ || blocks(t.m1 - t.m0, rows_) > 1;
 
     tsr::PackedArgs args{};
     args.epilogue = &epilogue;
@@ -300,11 +332,12 @@ class PackedKernel : public CpuKernel {
           } else {
             args.a = a + (m0 * view_.a.row_stride + k0 * view_.a.col_stride) * bytes_of(view_.a.type);
           }
+          if (by_blocks_ && !b_in_place_ && m0 == t.m0) pack_b_block(b, k0, depth, n0, n1, b_block);
           for (int64_t n = n0; n < n1; n += tile_n_) {
             args.cols = std::min<int64_t>(tile_n_, n1 - n);
             args.col0 = n;
             char* own = b_block + (keeps_b ? (n - n0) / tile_n_ * panel : 0);
-            set_b(args, b, k0, depth, n, n1, own, !keeps_b || m0 == t.m0);
+            set_b(args, b, k0, depth, n, n1, own, !keeps_b || (m0 == t.m0 && (!by_blocks_ || b_in_place_)));
             args.partial =
                 args.first && args.last ? nullptr : sums + ((m0 - t.m0) * sums_stride + (n - n0)) * 4;
             entry_(&args);
@@ -393,7 +426,7 @@ class PackedKernel : public CpuKernel {
   PackPanel packer_;
   PackRows row_packer_;
   int group_, tile_m_, tile_n_;
-  bool flip_a_, pack_a_, b_in_place_;
+  bool flip_a_, pack_a_, b_in_place_ = false, by_blocks_ = false;
   std::vector<Task> tasks_;
   Extent most_;                  // of a task
   int64_t depth_, rows_, cols_;  // block along k, m, n
