@@ -177,7 +177,8 @@ struct Amx {
     }
   }
 
-  static TSR_INLINE void store_rows(Vec<16>::U (&v)[16], const EpilogueArgs& e, long long row, long long col) {
+  static TSR_INLINE void store_rows(Vec<16>::U (&v)[16], const EpilogueArgs& e, long long row,
+                                    long long col) {
     if constexpr (E::kNoSteps && Config::type_out == Type::bf16 && !kInt) {
       if (e.plain) {
         char* c = static_cast<char*>(e.c) + (row * e.c_stride + col) * 2;

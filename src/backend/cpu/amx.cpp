@@ -25,8 +25,8 @@ struct Piece {
   int64_t row0, row1, col0, col1;
 };
 
-// All tiles 16 rows x 64 bytes while it lives. Costs about as much as four multiplications of tiles, so it is set up
-// once per piece and not by the kernel.
+// All tiles 16 rows x 64 bytes while it lives. Costs about as much as four multiplications of tiles, so it is
+// set up once per piece and not by the kernel.
 class TileConfiguration {
  public:
   TileConfiguration() {
@@ -100,16 +100,18 @@ class AmxKernel : public CpuKernel {
 
  private:
   static constexpr int64_t kTileBytes = 1024;
-  // The resident operand has at least this many lanes, so that the other one, streaming from beyond L2, meets enough
-  // multiplications per byte.
+  // The resident operand has at least this many lanes, so that the other one, streaming from beyond L2, meets
+  // enough multiplications per byte.
   static constexpr int64_t kLeastLanes = 256;
-  // Packed right operand that several row blocks read, and a group of panels packed together for one row block.
+  // Packed right operand that several row blocks read, and a group of panels packed together for one row
+  // block.
   static constexpr int64_t kBlockBytes = int64_t{4} << 20, kGroupBytes = int64_t{256} << 10;
-  // Rows of a row-major right operand that are packed for all panels before the next ones: their pages fit the TLB.
+  // Rows of a row-major right operand that are packed for all panels before the next ones: their pages fit
+  // the TLB.
   static constexpr int64_t kPackRows = 64;
   static constexpr int64_t kShallowRows = 128;
-  // A panel's chunk of this many steps, and the row tiles that pass it, share L1; with fewer passes the sums that go
-  // to memory between chunks cost more than that saves.
+  // A panel's chunk of this many steps, and the row tiles that pass it, share L1; with fewer passes the sums
+  // that go to memory between chunks cost more than that saves.
   static constexpr int64_t kChunkSteps = 16, kLeastPasses = 4;
   // A row block that all panels pass stays in a third of L1.
   static constexpr int64_t kRowBlockBytes = int64_t{16} << 10;
@@ -118,14 +120,14 @@ class AmxKernel : public CpuKernel {
   int64_t panel_bytes_of(int64_t depth) const { return steps_of(depth) * 64 * tile_n_; }
   int64_t packed_group_bytes() const { return panel_bytes_of(view_.k) * ceil_div(cols_, tile_n_); }
 
-  // A block of one operand is resident: it stays in a quarter of L2 (half may belong to another hyper-thread) while
-  // the other operand streams past in blocks that stay in L1. That is the right one, since C is then written along
-  // its rows; but a left operand that has to be packed would be packed again for every block of it. block_n and
-  // block_m of the config set the extent of a resident right and left block.
+  // A block of one operand is resident: it stays in a quarter of L2 (half may belong to another hyper-thread)
+  // while the other operand streams past in blocks that stay in L1. That is the right one, since C is then
+  // written along its rows; but a left operand that has to be packed would be packed again for every block of
+  // it. block_n and block_m of the config set the extent of a resident right and left block.
   void choose_blocks(const ArchSpec& arch) {
     const int64_t k = std::max<int64_t>(view_.k, 1), cache = arch.l2.bytes / 4;
-    // A row-major right operand that few rows use is packed in shallow blocks: long runs of its rows, and with those
-    // the packing goes at the speed of memory.
+    // A row-major right operand that few rows use is packed in shallow blocks: long runs of its rows, and
+    // with those the packing goes at the speed of memory.
     const bool shallow = !view_.b_prepacked && right_.k_stride != 1 && rows_ <= kShallowRows &&
                          config_.block_m == 0 && config_.block_n == 0;
     const bool one_block = cols_ * round_up(k, step_) * 64 <= cache * step_;
@@ -160,7 +162,9 @@ class AmxKernel : public CpuKernel {
 
   bool deep() const { return depth_ < view_.k; }  // several blocks along k: sums of the whole block are kept
   int64_t panels() const { return block_cols_ / tile_n_; }
-  int64_t sums_stride() const { return round_up(block_rows_, 16) * tile_n_ * 4; }  // of one panel and row block
+  int64_t sums_stride() const {
+    return round_up(block_rows_, 16) * tile_n_ * 4;
+  }  // of one panel and row block
   int64_t sums_bytes() const {
     return sums_stride() * panels() * (deep() ? ceil_div(rows_, block_rows_) : 1);
   }
@@ -172,8 +176,7 @@ class AmxKernel : public CpuKernel {
   int64_t right_bytes() const { return view_.b_prepacked ? 0 : panel_bytes_of(depth_) * panels(); }
   int64_t thread_bytes() const { return sums_bytes() + left_bytes() + right_bytes(); }
   int busy_threads() const {
-    return static_cast<int>(
-        std::min<int64_t>(threads_, view_.groups * static_cast<int64_t>(pieces_.size())));
+    return static_cast<int>(std::min<int64_t>(threads_, view_.groups * static_cast<int64_t>(pieces_.size())));
   }
 
   // The streaming operand is cut among the threads, or the resident one where that has too few tiles.
@@ -309,17 +312,19 @@ class AmxKernel : public CpuKernel {
     }
   }
 
-  // A row block times the panels of columns [n0, n1). With right_resident_ all panels pass a chunk of the rows, else
-  // all chunks of a panel pass the rows.
+  // A row block times the panels of columns [n0, n1). With right_resident_ all panels pass a chunk of the
+  // rows, else all chunks of a panel pass the rows.
   void multiply_block(tsr::AmxArgs args, const char* block, int64_t panel, int64_t n0, int64_t n1, char* sums,
                       int64_t depth, bool first, bool last) const {
     const int64_t whole = config_.pack_a ? steps_of(depth) : depth / step_;
     const int64_t count = ceil_div(n1 - n0, tile_n_);
     const int64_t passes = right_resident_ ? count : ceil_div(args.rows, tile_m_);
-    const int64_t chunks = passes < kLeastPasses ? 1 : std::max<int64_t>((whole + kChunkSteps / 2) / kChunkSteps, 1);
+    const int64_t chunks =
+        passes < kLeastPasses ? 1 : std::max<int64_t>((whole + kChunkSteps / 2) / kChunkSteps, 1);
     const tsr::AmxArgs start = args;
     for (int64_t i = 0; i < count * chunks; ++i) {
-      const int64_t p = right_resident_ ? i % count : i / chunks, c = right_resident_ ? i / count : i % chunks;
+      const int64_t p = right_resident_ ? i % count : i / chunks,
+                    c = right_resident_ ? i / count : i % chunks;
       const int64_t s = whole * c / chunks, end = whole * (c + 1) / chunks;
       args.steps = end - s;
       args.left = static_cast<const char*>(start.left) + s * start.left_step_bytes;
