@@ -44,7 +44,7 @@ std::vector<std::string> parse_options(const Command& command, std::vector<std::
     if (o.placeholder.empty()) {
       app.add_flag(name == "--help" ? "-h,--help" : name, flags[name]);
     } else {
-      app.add_option(name, given[name])->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      app.add_option(name, given[name])->expected(1)->take_all()->allow_extra_args(false);
     }
   };
   for (const Option& o : command.options) declare(o);
