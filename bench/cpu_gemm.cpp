@@ -209,7 +209,7 @@ Json packing() {
     Dispatcher dispatcher(options);
     try {
       const Kernel& kernel = dispatcher.get(p);
-      Operands operands(p, FillKind::uniform);
+      Operands operands(p, FillKind::uniform, 1, Operands::kTimingAlign);
       const Buffers buffers = operands.bind(kernel);
       const Repeated work = [&](int repeats) {
         for (int i = 0; i < repeats; ++i) kernel.pack_b(operands.b(), const_cast<void*>(buffers.b));
@@ -234,7 +234,7 @@ Json call_cost() {
     options.threads = 1;
     Dispatcher dispatcher(options);
     const Kernel& kernel = dispatcher.get(p);
-    Operands operands(p, FillKind::uniform);
+    Operands operands(p, FillKind::uniform, 1, Operands::kTimingAlign);
     const Buffers b = operands.bind(kernel);
     const Repeated work[] = {[&](int repeats) {
                                for (int i = 0; i < repeats; ++i) kernel.run_unchecked(b);

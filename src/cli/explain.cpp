@@ -100,7 +100,7 @@ std::vector<double> timed(const Problem& problem, std::span<const Candidate> can
     if (!e.empty()) throw Error(ErrorCode::compile_failed, e);
   }
   progress.reset();
-  Operands operands(problem, FillKind::uniform);
+  Operands operands(problem, FillKind::uniform, 1, Operands::kTimingAlign);
   std::vector<GuardedBuffer> packed;
   std::vector<Repeated> runs;
   packed.reserve(candidates.size());

@@ -30,7 +30,7 @@ struct Report {
 Report run_and_measure(const Kernel& kernel, const Invocation& call) {
   const Problem& p = kernel.problem();
   Operands operands(p, call.has("--integers") ? FillKind::integers : FillKind::uniform,
-                    static_cast<uint64_t>(call.integer("--seed", 1)));
+                    static_cast<uint64_t>(call.integer("--seed", 1)), Operands::kTimingAlign);
   const Buffers buffers = operands.bind(kernel);
   Report report;
   kernel.run(buffers);

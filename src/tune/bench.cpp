@@ -47,7 +47,7 @@ void run_ours(Dispatcher& dispatcher, const BenchOptions& o, BenchRow& row,
   row.source = to_string(kernel.choice().source);
   row.predicted_us = kernel.choice().predicted_us;
   row.build_ms = build.build_ms;
-  operands = std::make_unique<Operands>(row.problem, FillKind::uniform);
+  operands = std::make_unique<Operands>(row.problem, FillKind::uniform, 1, Operands::kTimingAlign);
   const Buffers buffers = operands->bind(kernel);
   kernel.run(buffers);
   operands->fetch(kernel);

@@ -43,6 +43,10 @@ class DeviceCopies {
 
 class Operands {
  public:
+  // For measurements: a masked load that reaches into the inaccessible page behind a buffer is right but
+  // slow, so ends stay away from it.
+  static constexpr size_t kTimingAlign = 1024;
+
   // `align`: of every buffer's start, at least the element size. Inputs are read-only once filled.
   Operands(const Problem& problem, FillKind kind, uint64_t seed = 1, size_t align = 64);
 
@@ -63,7 +67,8 @@ class Operands {
   // the next call.
   Buffers bind(const Kernel& kernel);
 
-  // What the run left in the buffers of bind(): brought back where the kernel's memory is not the host's. Waits.
+  // What the run left in the buffers of bind(): brought back where the kernel's memory is not the host's.
+  // Waits.
   void fetch(const Kernel& kernel);
 
   // "" while nothing but C's elements was written since reset_c(), else what was.
