@@ -150,13 +150,12 @@ __device__ __forceinline__ void store_shared(u32 to, u32 v, u32 w) {
 }
 
 __device__ __forceinline__ void load_shared(u32 from, u32 (&v)[1]) {
-  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v[0]) : "r"(from) : "memory");
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v[0]) : "r"(from));
 }
 __device__ __forceinline__ void load_shared(u32 from, u32 (&v)[4]) {
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-               : "r"(from)
-               : "memory");
+               : "r"(from));
 }
 
 // wgmma.

@@ -469,7 +469,9 @@ struct tma_ws {
   }
   // One copy for all slices of a tile.
   static __device__ __noinline__ void finish_slice(int first_row, int first_col, int batch, u32 memory,
-                                                   const TmaWsArgs& args) {
+                                                   const TmaWsArgs& params) {
+    // A copy, which stores to C cannot change: what the loop uses stays in registers.
+    const TmaWsArgs args = params;
     if (args.wide) {
       finish_slice_by<4>(first_row, first_col, batch, memory, args);
     } else {

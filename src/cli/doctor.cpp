@@ -81,6 +81,22 @@ void architecture(const Invocation&, Findings& out) {
   }
 }
 
+// The first CUDA device, where there is one; whether the libraries are there is another check's.
+void cuda(const Invocation&, Findings& out) {
+  try {
+    const auto backend = make_backend("cuda:0");
+    const ArchSpec& a = backend->arch();
+    const std::string identity = backend->compiler_identity();
+    out.push_back({"cuda:0", identity.empty() ? State::warn : State::ok,
+                   a.name + ", " + std::to_string(a.compute_units) + " multiprocessors, L2 " +
+                       bytes_text(static_cast<double>(a.l2.bytes)) + ", " +
+                       (identity.empty() ? "no NVRTC" : identity),
+                   identity.empty() ? "install the CUDA toolkit's libnvrtc, or name its folder in TESSERA_CUDA_HOME" : ""});
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::unsupported) out.push_back({"cuda:0", State::warn, e.what_happened(), e.what_to_do()});
+  }
+}
+
 // A real unit through the real compiler.
 void compiler(const Invocation& call, Findings& out) {
   const char* remedy =
@@ -194,7 +210,7 @@ void gpu_libraries(const Invocation&, Findings& out) {
   }
 }
 
-constexpr void (*kChecks[])(const Invocation&, Findings&) = {system_facts, architecture, compiler,     cache,
+constexpr void (*kChecks[])(const Invocation&, Findings&) = {system_facts, architecture, compiler, cuda, cache,
                                                              packs,        peers,        gpu_libraries};
 
 int run(const Invocation& call) {

@@ -37,14 +37,17 @@ double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a
   const double instruction = std::max(c.block_n / 2.0, t.tma_narrow + c.block_n / 4.0);
   const double slower = pingpong ? t.tma_pingpong : c.wave_m > 4 ? t.tma_cooperative : t.tma_single;
   const double math = kRowBytes / kInstructionBytes * (c.block_m / kWarpgroupRows) * instruction * slower;
-  const double bytes = (static_cast<double>(c.block_m) / c.cluster_n + static_cast<double>(c.block_n) / c.cluster_m) * kRowBytes;
+  // Rows and columns beyond C are not loaded.
+  const auto live_m = static_cast<double>(std::min<int64_t>(c.block_m, rows_of(v, c)));
+  const auto live_n = static_cast<double>(std::min<int64_t>(c.block_n, cols_of(v, c)));
+  const double bytes = (live_m / c.cluster_n + live_n / c.cluster_m) * kRowBytes;
   const double load = bytes / std::min(t.tma_unit_bytes, t.tma_l2_bytes / active) * (cluster > 1 ? t.tma_cluster : 1.0);
   const double step = std::max({math, load, t.tma_latency / c.stages});
 
   const double block = static_cast<double>(c.block_m) * c.block_n;
   const bool general = c.store == static_cast<int>(Store::direct) || !v.epilogue.empty();
   const double store = t.tma_store * block / kReferenceBlock * (general ? t.tma_store_general : 1.0);
-  const double between = pingpong ? t.tma_store_hidden / t.tma_store * store : store;
+  const double between = pingpong ? t.tma_store_hidden * block / kReferenceBlock : store;
   double run = rounds * (steps * step + between) + store - between;
   if (c.split_k > 1) run += t.tma_split + (c.split_k + 1) * block * 4 / t.tma_split_bytes;
   // Operands that TMA cannot walk are read and written once more, by a kernel of its own.
@@ -53,7 +56,9 @@ double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a
     if (!tma_walks(*o, v.groups)) copied += 2.0 * static_cast<double>(v.groups) * o->rows * o->cols * bytes_of(o->type);
   }
   const double copy = copied > 0 ? t.tma_launch + copied / t.tma_dram_bytes : 0;
-  return t.tma_launch + t.tma_fill + copy + std::max(run, v.bytes() / t.tma_dram_bytes);
+  const double memory = v.bytes() / t.tma_dram_bytes;
+  const double work_time = std::pow(std::pow(run, t.tma_overlap) + std::pow(memory, t.tma_overlap), 1 / t.tma_overlap);
+  return t.tma_launch + t.tma_fill + (cluster > 1 ? t.tma_cluster_launch : 0) + copy + work_time;
 }
 
 }  // namespace tessera

@@ -22,6 +22,8 @@ namespace tessera {
   X(tma_pingpong, "the same with two that alternate")                                      \
   X(tma_narrow, "of 64 rows of A from shared memory, for each instruction")                \
   X(tma_cluster, "times a load that is shared in a cluster")                               \
+  X(tma_cluster_launch, "starting clusters")                                               \
+  X(tma_overlap, "how well arithmetic hides memory: the exponent of their norm")           \
   X(tma_store, "a 128x256 block of C")                                                     \
   X(tma_store_hidden, "the same behind the other team's multiplication")                   \
   X(tma_store_general, "times a store that does not go through TMA")                       \
