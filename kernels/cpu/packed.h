@@ -41,11 +41,12 @@ struct Packed {
   static TSR_INLINE void multiply(U (&acc)[kHeight][kLive], const char* a, const PackedArgs& p) {
     const long long row = p.a_row_bytes, a_step = p.a_step_bytes, b_step = p.b_step_bytes;
     const char* b = static_cast<const char*>(p.b);
-    // One pointer per three rows: rows 0, 1, 2 are reached by scaled addressing.
-    constexpr int kPointers = (kHeight + 2) / 3;
+    // One pointer per five rows: the others are reached by scaled addressing.
+    constexpr int kPointers = (kHeight + 4) / 5;
+    const long long row3 = 3 * row;
     const char* pointers[kPointers];
 #pragma GCC unroll 16
-    for (int i = 0; i < kPointers; ++i) pointers[i] = a + 3 * i * row;
+    for (int i = 0; i < kPointers; ++i) pointers[i] = a + 5 * i * row;
     for (long long s = p.steps; s > 0; --s) {
       U right[kLive];
 #pragma GCC unroll 8
@@ -53,7 +54,7 @@ struct Packed {
 #pragma GCC unroll 32
       for (int r = 0; r < kHeight; ++r) {
         typedef unsigned __attribute__((may_alias, aligned(1))) Word;
-        U left = *reinterpret_cast<const Word*>(pointers[r / 3] + (r % 3) * row) - U{};
+        U left = *reinterpret_cast<const Word*>(pointers[r / 5] + (r % 5 == 3 ? row3 : r % 5 * row)) - U{};
         asm("" : "+v"(left));  // one broadcast for the row, not one per multiply
 #pragma GCC unroll 8
         for (int v = 0; v < kLive; ++v) multiply_add<Config::inst>(acc[r][v], left, right[v]);
