@@ -88,12 +88,25 @@ struct Cpu {
                       (inst.k == 1 || (along_k(left, !c.swap_ab) && v.k % inst.k == 0)) &&
                       !(inst.name == "vnni" && left.type == DType::i8);
     if (c.pack_a || !fits) w.pack_a = copy(left, w.rows * w.depth, !along_k(left, !c.swap_ab));
-    // Each row tile reads the panel of B again, from L1 or L2; each panel reads A again.
-    w.staged = word_bytes(w.tile_n * w.depth);
-    const double a_block = word_bytes(w.rows * w.depth);
-    w.memory = w.row_tiles * w.col_tiles * read(w.staged, w.staged) * t.reread_share;
-    w.memory += w.col_tiles * read(a_block, std::min(a_block, 0.5 * static_cast<double>(a.l2.bytes))) *
-                t.reread_share;
+    // Each row tile reads the panel of B again, from L1 or L2; each panel reads the block of A again, from
+    // L2: the driver cuts rows until it fits, and every further block of rows reads all of packed B.
+    const double block_k = c.block_k > 0 ? std::min<double>(c.block_k, w.depth) : w.depth;
+    w.staged = word_bytes(w.tile_n * block_k);
+    const double panels = w.col_tiles * std::max(w.passes_k, 1.0);
+    const double fitting_rows =
+        std::max(0.3 * static_cast<double>(a.l2.bytes) / std::max(word_bytes(block_k), 1.0), w.tile_m);
+    const double row_blocks = std::ceil(w.rows / fitting_rows);
+    const double a_block = word_bytes(std::min(w.rows, fitting_rows) * block_k);
+    const double all_b = word_bytes(w.cols * w.depth);
+    w.memory = w.row_tiles * panels * read(w.staged, w.staged) * t.reread_share;
+    w.memory += row_blocks * panels * read(a_block, a_block) * t.reread_share;
+    if (row_blocks > 1) w.pack_b += row_blocks * read(all_b, all_b);
+    // Sums between blocks of k are written and read once each.
+    w.pack_b += read(w.rows * w.cols * 8 * std::max(w.passes_k - 1, 0.0), w.rows * w.cols * 4);
+    // Steps of k a multiple of a page apart fall into one set of L1: each row tile misses at each step.
+    const bool conflicts =
+        !c.pack_a && fits && !along_k(left, !c.swap_ab) && left.leading() * bytes_of(left.type) % 4096 == 0;
+    if (conflicts) w.overhead += w.row_tiles * w.col_tiles * w.depth * t.set_conflict;
     if (v.b_prepacked || b_in_place)
       w.memory += read(word_bytes(w.cols * w.depth), word_bytes(w.cols * w.depth));
     w.memory += read(w.bytes_a, w.bytes_a);

@@ -25,6 +25,7 @@ namespace tessera {
   X(reduce_per_acc, "horizontal sum of one accumulator vector")                          \
   X(reread_share, "share of panel re-reads that the arithmetic does not hide")           \
   X(stream_penalty, "share of bandwidth lost for each line of memory read side by side") \
+  X(set_conflict, "a step of k whose rows all fall into one set of L1")                  \
   X(pack_copy, "packing k across memory, per byte of panel")                             \
   X(pack_transpose, "packing k along memory, per byte of panel")                         \
   X(pack_convert, "extra when the element type changes, per byte of panel")              \
