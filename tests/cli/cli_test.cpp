@@ -1,0 +1,184 @@
+// The program itself: what it prints, where, and with which exit status.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "base/fs.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "tessera/json.h"
+
+namespace tessera {
+namespace {
+
+const char* const kProblem = "'gemm m=20 n=24 k=28 dtype=f32'";
+
+struct Outcome {
+  int status;
+  std::string text;  // stdout, or stdout and stderr
+};
+
+Outcome shell(const std::string& arguments, bool with_stderr) {
+  const std::string command = std::string(TESSERA_BINARY_DIR) + "/bin/tessera " + arguments;
+  const ProcessResult r = run_process({"sh", "-c", command + (with_stderr ? "" : " 2>/dev/null")}, "", 120);
+  EXPECT_EQ(r.end, ProcessResult::End::exited) << r.describe();
+  return {r.code, r.out};
+}
+
+std::string text_of(const std::string& arguments, int status = 0) {
+  const Outcome o = shell(arguments, true);
+  EXPECT_EQ(o.status, status) << arguments << "\n" << o.text;
+  return o.text;
+}
+
+Json json_of(const std::string& arguments) {
+  const Outcome o = shell(arguments + " --json", false);
+  EXPECT_EQ(o.status, 0) << arguments;
+  return Json::parse(o.text, arguments);
+}
+
+std::set<std::string> keys(const Json& j) {
+  std::set<std::string> out;
+  for (const auto& [key, value] : j.members()) out.insert(key);
+  return out;
+}
+
+bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
+
+TEST(Cli, RunGivesTheAgreedObject) {
+  const Json j = json_of(std::string("run ") + kProblem + " --threads 1 --budget-ms 1");
+  EXPECT_EQ(keys(j),
+            (std::set<std::string>{"problem", "arch", "device", "config", "source", "predicted_us", "time_us",
+                                   "gflops", "jit_ms", "cached", "verified", "max_err", "bound"}));
+  EXPECT_EQ(j.at("problem").as_string(), "gemm m=20 n=24 k=28 dtype=f32 layout=rcr");
+  EXPECT_EQ(j.at("source").as_string(), "model");
+  EXPECT_TRUE(j.at("verified").as_bool());
+  EXPECT_LE(j.at("max_err").as_double(), j.at("bound").as_double());
+  EXPECT_GT(j.at("time_us").as_double(), 0);
+}
+
+TEST(Cli, ProblemsMayBeSeveralWordsBehindOptions) {
+  const Json j = json_of("run --threads 1 --budget-ms 1 gemm m=20 n=24 k=28 dtype=f32");
+  EXPECT_TRUE(j.at("verified").as_bool());
+}
+
+TEST(Cli, RunTakesASuiteRowByName) {
+  const Json j = json_of(
+      "run --suite cpu_gemm.csv --name deepbench.nn_128x1x1024 --dtype f32 --threads 1 --budget-ms 1");
+  EXPECT_TRUE(has(j.at("problem").as_string(), "m=1 n=128 k=1024 dtype=f32"));
+}
+
+TEST(Cli, ExplicitConfigIsUsed) {
+  const std::string config =
+      json_of(std::string("explain ") + kProblem).at("candidates").at(1).at("config").as_string();
+  const Json j =
+      json_of(std::string("run ") + kProblem + " --threads 1 --budget-ms 1 --config '" + config + "'");
+  EXPECT_EQ(j.at("config").as_string(), config);
+  EXPECT_EQ(j.at("source").as_string(), "explicit");
+}
+
+TEST(Cli, ExplainGivesCandidatesAndRejections) {
+  const Json j = json_of(std::string("explain ") + kProblem + " --rejected --threads 1");
+  for (const char* key : {"problem", "arch", "choice", "select_us", "candidates", "rejected"}) {
+    EXPECT_NE(j.find(key), nullptr) << key;
+  }
+  ASSERT_GT(j.at("candidates").size(), 1u);
+  EXPECT_EQ(keys(j.at("candidates").at(0)), (std::set<std::string>{"config", "predicted_us"}));
+  ASSERT_GT(j.at("rejected").size(), 0u);
+  EXPECT_EQ(keys(j.at("rejected").at(0)), (std::set<std::string>{"config", "rule", "reason"}));
+  EXPECT_EQ(json_of(std::string("explain ") + kProblem + " --top 2").at("candidates").size(), 2u);
+}
+
+TEST(Cli, ExplainPlansForOtherDevices) {
+  for (const char* arch : {"gfx942", "null:gfx942"}) {
+    EXPECT_EQ(json_of("explain 'gemm m=4096 n=4096 k=4096 dtype=bf16' --top 1 --arch " + std::string(arch))
+                  .at("arch")
+                  .as_string(),
+              "gfx942");
+  }
+}
+
+TEST(Cli, ExplainSuggestsTheNearestLegalConfig) {
+  const Json j = json_of(std::string("explain ") + kProblem +
+                         " --suggest 'cpu_packed tile=13x17 inst=1x16x1' --arch x86_avx512");
+  EXPECT_FALSE(j.at("legal").as_bool());
+  EXPECT_FALSE(j.at("suggestion").is_null());
+  EXPECT_GT(j.at("changes").size(), 0u);
+}
+
+TEST(Cli, BenchGivesRowsAndSummary) {
+  const std::string csv = temp_directory() + "/tessera-cli-test-" + std::to_string(getpid()) + ".csv";
+  const Json j =
+      json_of(std::string("bench ") + kProblem + " --verify --threads 1 --budget-ms 1 --csv " + csv);
+  EXPECT_EQ(keys(j), (std::set<std::string>{"rows", "summary"}));
+  for (const char* key : {"problem", "name", "config", "time_us", "peers", "verified"}) {
+    EXPECT_NE(j.at("rows").at(0).find(key), nullptr) << key;
+  }
+  EXPECT_TRUE(j.at("rows").at(0).at("verified").as_bool());
+  const std::string text = read_file(csv);
+  EXPECT_TRUE(text.starts_with("name,op,dtype,layout,m,n,k,")) << text;
+  remove_all(csv);
+}
+
+TEST(Cli, EmitPrintsTheUnit) {
+  const Json j = json_of(std::string("emit ") + kProblem);
+  EXPECT_EQ(keys(j), (std::set<std::string>{"problem", "arch", "config", "text"}));
+  EXPECT_TRUE(has(j.at("text").as_string(), "extern \"C\""));
+  EXPECT_TRUE(has(text_of(std::string("emit ") + kProblem), "#include"));
+}
+
+TEST(Cli, ArchListShowAndCheck) {
+  EXPECT_GT(json_of("arch list").size(), 4u);
+  EXPECT_EQ(json_of("arch show x86_avx2").at("name").as_string(), "x86_avx2");
+  EXPECT_TRUE(json_of("arch check " TESSERA_SOURCE_DIR "/arch/x86_avx2.json").at("valid").as_bool());
+  text_of("arch show x86_avx3", 2);
+  text_of("arch check " TESSERA_SOURCE_DIR "/README.md", 1);
+}
+
+TEST(Cli, BuildFillsACacheThatStatsAndClearSee) {
+  TempDir dir(temp_directory());
+  const std::string here = " --cache-dir " + dir.path() + "/cache";
+  const Json j = json_of(std::string("build ") + kProblem + " --jobs 2 --threads 1" + here);
+  EXPECT_EQ(j.at("built").as_int(), 1);
+  EXPECT_NE(json_of("cache stats" + here).find("entries"), nullptr);
+  EXPECT_EQ(json_of("cache verify" + here).at("bad").size(), 0u);
+  EXPECT_NE(json_of("cache clear" + here).find("removed"), nullptr);
+  EXPECT_EQ(json_of("cache stats" + here).at("entries").as_int(), 0);
+}
+
+TEST(Cli, UsageErrorsExitWithTwo) {
+  EXPECT_TRUE(has(text_of("explian " + std::string(kProblem), 2), "did you mean 'explain'"));
+  EXPECT_TRUE(has(text_of("explain --topp 3 " + std::string(kProblem), 2), "did you mean '--top'"));
+  EXPECT_TRUE(has(text_of("run gemm m=4 n=4", 2), "k"));
+  EXPECT_TRUE(has(text_of("run gemm m=4 n=4 k=4 dtype=half", 2), "half"));
+  text_of("run", 2);
+  text_of("cache", 2);
+  text_of("cache stat", 2);
+  text_of("run gemm m=4 n=4 k=4 dtype=f32 --threads many", 2);
+  text_of("run gemm m=4 n=4 k=4 dtype=f32 --policy best", 2);
+}
+
+TEST(Cli, FailuresExitWithOneAndReproduce) {
+  const std::string text = text_of(std::string("run ") + kProblem + " --device null:x86_avx2", 1);
+  EXPECT_TRUE(has(text, "error: ")) << text;
+  EXPECT_TRUE(has(text, "reproduce: tessera run 'gemm m=20 n=24 k=28 dtype=f32' --device null:x86_avx2"))
+      << text;
+}
+
+TEST(Cli, HelpNamesEveryCommandAndCompletionToo) {
+  const std::string help = text_of("help");
+  const std::string bash = text_of("completion bash"), zsh = text_of("completion zsh"),
+                    fish = text_of("completion fish");
+  for (const char* verb : {"run", "explain", "emit", "generate", "arch", "build", "cache", "pack", "bench",
+                           "registry", "doctor", "completion", "help", "version"}) {
+    EXPECT_TRUE(has(help, verb)) << verb;
+    EXPECT_TRUE(has(text_of("help " + std::string(verb)), "tessera " + std::string(verb)));
+    EXPECT_TRUE(has(bash, verb) && has(zsh, verb) && has(fish, verb)) << verb;
+  }
+  EXPECT_EQ(run_process({"bash", "-n"}, bash, 10).code, 0);
+  text_of("completion tcsh", 2);
+}
+
+}  // namespace
+}  // namespace tessera
