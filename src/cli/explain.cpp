@@ -47,13 +47,13 @@ int suggest_config(const Invocation& call, const Problem& problem, const ArchSpe
     Json changes = Json::array();
     for (const std::string& c : s.changes) changes.push(c);
     print_json(Json::object({{"problem", to_string(problem)},
-                        {"arch", arch.name},
-                        {"config", to_string(*config)},
-                        {"legal", rule == nullptr},
-                        {"rule", rule ? Json(rule->name) : Json()},
-                        {"reason", rule ? Json(rule->reason) : Json()},
-                        {"suggestion", s.config.empty() ? Json() : Json(to_string(s.config[0]))},
-                        {"changes", std::move(changes)}}));
+                             {"arch", arch.name},
+                             {"config", to_string(*config)},
+                             {"legal", rule == nullptr},
+                             {"rule", rule ? Json(rule->name) : Json()},
+                             {"reason", rule ? Json(rule->reason) : Json()},
+                             {"suggestion", s.config.empty() ? Json() : Json(to_string(s.config[0]))},
+                             {"changes", std::move(changes)}}));
   } else if (!rule) {
     print("legal: " + to_string(*config));
   } else {
@@ -151,13 +151,13 @@ int run(const Invocation& call) {
       rejected.push(Json::object({{"config", to_string(r.config)}, {"rule", r.rule}, {"reason", r.reason}}));
     }
     print_json(Json::object({{"problem", to_string(problem)},
-                        {"arch", arch},
-                        {"choice", Json::object({{"config", to_string(e.choice.config)},
-                                                 {"predicted_us", e.choice.predicted_us},
-                                                 {"source", to_string(e.choice.source)}})},
-                        {"select_us", e.select_us},
-                        {"candidates", std::move(candidates)},
-                        {"rejected", std::move(rejected)}}));
+                             {"arch", arch},
+                             {"choice", Json::object({{"config", to_string(e.choice.config)},
+                                                      {"predicted_us", e.choice.predicted_us},
+                                                      {"source", to_string(e.choice.source)}})},
+                             {"select_us", e.select_us},
+                             {"candidates", std::move(candidates)},
+                             {"rejected", std::move(rejected)}}));
     return kOk;
   }
   print("problem   " + to_string(problem));

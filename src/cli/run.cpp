@@ -64,18 +64,18 @@ int run(const Invocation& call) {
   const Json described = dispatcher.describe();
   if (call.json()) {
     print_json(Json::object({{"problem", to_string(problem)},
-                        {"arch", described.at("arch")},
-                        {"device", options.device},
-                        {"config", to_string(choice.config)},
-                        {"source", to_string(choice.source)},
-                        {"predicted_us", choice.predicted_us},
-                        {"time_us", r.time_us},
-                        {"gflops", gflops},
-                        {"jit_ms", build.build_ms},
-                        {"cached", cached},
-                        {"verified", r.verified},
-                        {"max_err", r.verification.max_err},
-                        {"bound", r.verification.bound}}));
+                             {"arch", described.at("arch")},
+                             {"device", options.device},
+                             {"config", to_string(choice.config)},
+                             {"source", to_string(choice.source)},
+                             {"predicted_us", choice.predicted_us},
+                             {"time_us", r.time_us},
+                             {"gflops", gflops},
+                             {"jit_ms", build.build_ms},
+                             {"cached", cached},
+                             {"verified", r.verified},
+                             {"max_err", r.verification.max_err},
+                             {"bound", r.verification.bound}}));
   } else {
     print("problem   " + to_string(problem));
     print("device    " + options.device + ", " + described.at("arch").as_string() + ", " +
