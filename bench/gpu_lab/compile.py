@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles tma_ws variants to cubins with NVRTC: compile.py OUT_DIR VARIANTS.txt [JOBS]
+"""Compiles tma_ws variants to cubins with NVRTC: compile.py OUT_DIR VARIANTS.txt [JOBS] | --plain FILE.cu FILE.cubin
 
 One variant a line: name key=value ...; keys are the fields of the kernel's Config (defaults below). Writes OUT_DIR/NAME.cubin
 and OUT_DIR/variants.txt, which the lab program reads. Variants that spill or whose wgmma is serialised are refused aloud.
@@ -57,6 +57,22 @@ def parse(line):
     return v
 
 
+def nvrtc(text, opts):
+    """(cubin or None, log)"""
+    rtc = ctypes.CDLL(os.environ.get('TESSERA_CUDA_HOME', '/usr/local/cuda') + '/lib64/libnvrtc.so.13')
+    prog, n = ctypes.c_void_p(), ctypes.c_size_t()
+    rtc.nvrtcCreateProgram(ctypes.byref(prog), text.encode(), b'unit.cu', 0, None, None)
+    rc = rtc.nvrtcCompileProgram(prog, len(opts), (ctypes.c_char_p * len(opts))(*[o.encode() for o in opts]))
+    rtc.nvrtcGetProgramLogSize(prog, ctypes.byref(n))
+    log = ctypes.create_string_buffer(n.value)
+    rtc.nvrtcGetProgramLog(prog, log)
+    if rc: return None, log.value.decode()
+    rtc.nvrtcGetCUBINSize(prog, ctypes.byref(n))
+    cubin = ctypes.create_string_buffer(n.value)
+    rtc.nvrtcGetCUBIN(prog, cubin)
+    return cubin.raw, log.value.decode()
+
+
 def compile_one(args):
     v, out = args
     symbol = 'tsr_tma_ws'
@@ -67,30 +83,20 @@ def compile_one(args):
              % (' __cluster_dims__(%d, 1, 1)' % cluster if cluster > 1 else '', symbol))
     if v['shared_bytes'] > 232448: return v, None, 'shared memory %d' % v['shared_bytes'], 0
     if os.environ.get('LAB_TEXT'): open(out + '/' + v['name'] + '.cu', 'w').write(text)
-    rtc = ctypes.CDLL('/usr/local/cuda/lib64/libnvrtc.so.13')
-    prog = ctypes.c_void_p()
     t0 = time.process_time()
-    rtc.nvrtcCreateProgram(ctypes.byref(prog), text.encode(), b'unit.cu', 0, None, None)
-    opts = ['--gpu-architecture=sm_90a', '-I' + ROOT, '--std=c++20', '--ptxas-options=-v', '-default-device'] + os.environ.get('LAB_FLAGS', '').split()
-    arr = (ctypes.c_char_p * len(opts))(*[o.encode() for o in opts])
-    rc = rtc.nvrtcCompileProgram(prog, len(opts), arr)
-    n = ctypes.c_size_t()
-    rtc.nvrtcGetProgramLogSize(prog, ctypes.byref(n))
-    log = ctypes.create_string_buffer(n.value)
-    rtc.nvrtcGetProgramLog(prog, log)
-    log = log.value.decode()
-    if rc: return v, None, log, time.process_time() - t0
-    rtc.nvrtcGetCUBINSize(prog, ctypes.byref(n))
-    cubin = ctypes.create_string_buffer(n.value)
-    rtc.nvrtcGetCUBIN(prog, cubin)
-    open('%s/%s.cubin' % (out, v['name']), 'wb').write(cubin.raw)
-    return v, n.value, log, time.process_time() - t0
+    cubin, log = nvrtc(text, ['--gpu-architecture=sm_90a', '-I' + ROOT, '--std=c++20', '--ptxas-options=-v', '-default-device'])
+    if cubin: open('%s/%s.cubin' % (out, v['name']), 'wb').write(cubin)
+    return v, cubin and len(cubin), log, time.process_time() - t0
 
 
 FIELDS = ('block_m block_n block_k wave_m wave_groups stages cluster_m cluster_n swap_ab split_k tma_c a_type b_type c_type '
           'layout shared_bytes a_k_major b_k_major').split()
 
 if __name__ == '__main__':
+    if sys.argv[1] == '--plain':
+        os.makedirs(os.path.dirname(sys.argv[3]), exist_ok=True)
+        open(sys.argv[3], 'wb').write(nvrtc(open(sys.argv[2]).read(), ['--gpu-architecture=sm_90a', '-default-device'])[0])
+        sys.exit()
     out, path = sys.argv[1], sys.argv[2]
     jobs = int(sys.argv[3]) if len(sys.argv) > 3 else 2
     os.makedirs(out, exist_ok=True)
