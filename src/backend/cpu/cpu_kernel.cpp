@@ -1,36 +1,9 @@
 #include "backend/cpu/cpu_kernel.h"
 
-#include <algorithm>
-
-#include "core/tile_math.h"
+#include "backend/check_buffers.h"
 #include "tessera/error.h"
 
 namespace tessera {
-namespace {
-
-struct Range {
-  const char* begin = nullptr;
-  int64_t bytes = 0;
-  bool overlaps(const Range& o) const { return begin < o.begin + o.bytes && o.begin < begin + bytes; }
-};
-
-Range range_of(const void* p, const Operand& o, int64_t groups) {
-  if (o.rows == 0 || o.cols == 0) return {};
-  const int64_t last =
-      (groups - 1) * o.group_stride + (o.rows - 1) * o.row_stride + (o.cols - 1) * o.col_stride;
-  return {static_cast<const char*>(p), (last + 1) * bytes_of(o.type)};
-}
-
-void require(const void* p, int alignment, const char* name) {
-  if (!p) throw Error(ErrorCode::bad_input, std::string("buffer ") + name + " is null");
-  if (reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(alignment)) {
-    throw Error(ErrorCode::bad_input, std::string("buffer ") + name + " is not aligned to its " +
-                                          std::to_string(alignment) + "-byte elements");
-  }
-}
-
-}  // namespace
-
 CpuKernel::CpuKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem,
                      const Choice& choice)
     : Kernel(problem, choice),
@@ -46,50 +19,12 @@ CpuKernel::CpuKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, co
 }
 
 void CpuKernel::run(const Buffers& buffers) const {
-  check(buffers);
+  check_buffers(view_, buffers, packed_b_bytes());
   run_unchecked(buffers);
 }
 
 void CpuKernel::pack_b(const void*, void*, int64_t) const {
   throw Error(ErrorCode::unsupported, "this kernel takes B as it is", "add prepack=b to the problem");
-}
-
-void CpuKernel::check(const Buffers& buffers) const {
-  const bool reads_operands = view_.k > 0;
-  if (reads_operands) {
-    require(buffers.a, bytes_of(view_.a.type), "a");
-    require(buffers.b, view_.b_prepacked ? 4 : bytes_of(view_.b.type), "b");
-  }
-  require(buffers.c, bytes_of(view_.c.type), "c");
-  const Range c = range_of(buffers.c, view_.c, view_.groups);
-  auto refuse_overlap = [&](const Range& input, const char* name) {
-    if (c.overlaps(input)) {
-      throw Error(ErrorCode::bad_input, std::string("buffer c overlaps buffer ") + name,
-                  "give C memory of its own; C = ... + beta * C needs no second buffer");
-    }
-  };
-  if (reads_operands) {
-    refuse_overlap(range_of(buffers.a, view_.a, view_.groups), "a");
-    refuse_overlap(view_.b_prepacked
-                       ? Range{static_cast<const char*>(buffers.b), static_cast<int64_t>(packed_b_bytes())}
-                       : range_of(buffers.b, view_.b, view_.groups),
-                   "b");
-  }
-  int used = 0;
-  for (const EpilogueStep& step : view_.epilogue) {
-    const EpilogueKindInfo& kind = info(step.kind);
-    if (!kind.takes_d) continue;
-    const void* d = buffers.d[static_cast<size_t>(used++)];
-    const std::string name = "d[" + std::to_string(used - 1) + "] (" + std::string(kind.name) + ")";
-    require(d, bytes_of(view_.d), name.c_str());
-    const int64_t elements = kind.broadcast == Broadcast::row      ? view_.n
-                             : kind.broadcast == Broadcast::column ? view_.m
-                                                                   : view_.groups * view_.m * view_.n;
-    refuse_overlap({static_cast<const char*>(d), elements * bytes_of(view_.d)}, name.c_str());
-  }
-  if (buffers.workspace && reinterpret_cast<uintptr_t>(buffers.workspace) % 64) {
-    throw Error(ErrorCode::bad_input, "the workspace is not 64-byte aligned");
-  }
 }
 
 void CpuKernel::set_epilogue(tsr::EpilogueArgs& e, const Buffers& buffers) const {

@@ -22,9 +22,6 @@ class CpuKernel : public Kernel {
   void pack_b(const void* b, void* packed, int64_t ldb) const override;
 
  protected:
-  // Error(bad_input) unless every buffer is there, aligned to its elements, and C overlaps no input.
-  void check(const Buffers& buffers) const;
-
   // For group 0; see set_group.
   tsr::EpilogueArgs epilogue_args(const Buffers& buffers) const {
     tsr::EpilogueArgs e;
