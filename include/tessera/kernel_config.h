@@ -50,6 +50,7 @@ enum class Raster : int { along_n, along_m };      // which way consecutive bloc
   X(double_buffer, "double_buffer", 0, "1: two shared-memory buffers per operand")                          \
   X(preshuffle, "preshuffle", 0, "1: B comes packed in the kernel's own order")                             \
   X(pack_a, "pack_a", 0, "1: A is copied into panels first")                                                \
+  X(pack_b, "pack_b", 1, "0: B is read where it lies, not copied into panels first")                        \
   X(swap_ab, "swap_ab", 0, "1: computes C^T = B^T A^T")                                                     \
   X(split_k, "split_k", 1, "parts of k computed apart and added in order")                                  \
   X(persistent, "persistent", 0, "1: one workgroup per compute unit walks over blocks")                     \

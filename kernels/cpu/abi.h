@@ -43,6 +43,8 @@ struct PackedArgs {
   int first, last;           // block along k: first has no sums before it, last runs the epilogue
   void* partial;             // sums of the blocks before, rows x tile_n of 32 bits; null when first and last
   long long partial_stride;  // elements between rows
+  const void* next_b;        // what the next call reads as b, to be fetched into L2 meanwhile; or null
+  long long next_b_bytes;
   long long row0, col0;      // of this piece in C
   const EpilogueArgs* epilogue;
 };

@@ -29,6 +29,18 @@ TSR_INLINE void multiply_add(U& acc, U a, U b) {
   }
 }
 
+// Memory that a later call reads: every `turn` steps of k, `lines` of it are brought into L2.
+struct Ahead {
+  static constexpr long long kTurn = 32, kLine = 64;
+  const char* next;
+  long long lines, turn;
+
+  TSR_INLINE void fetch() {
+    for (long long i = 0; i < lines; ++i) __builtin_prefetch(next + i * kLine, 0, 2);
+    next += lines * kLine;
+  }
+};
+
 template <class Config>
 struct Packed {
   using E = Epilogue<Config>;
@@ -37,45 +49,71 @@ struct Packed {
   static constexpr int kRows = Config::tile_m, kVectors = Config::tile_n / L;
   static constexpr bool kStarts = Config::inst == Inst::vnni && Config::type_a == Type::i8;
 
+  // Bytes from one row of A to the next, from one step of k to the next in A and in the panel of B; 0: told
+  // by the arguments.
+  static constexpr long long kRow = Config::a_along_k ? 0 : 4, kStepA = Config::a_step,
+                             kStepB = Config::b_step;
+  // Steps per turn of the loop: fewer instructions that are not multiplies. Edge panels are worth less than
+  // the compilation of a second copy.
+  template <int kLive>
+  static constexpr int kUnroll = kLive == kVectors ? 2 : 1;
+
   template <int kHeight, int kLive>
-  static TSR_INLINE void multiply(U (&acc)[kHeight][kLive], const char* a, const PackedArgs& p) {
-    const long long row = p.a_row_bytes, a_step = p.a_step_bytes, b_step = p.b_step_bytes;
+  static TSR_INLINE void multiply(U (&acc)[kHeight][kLive], const char* a, const PackedArgs& p,
+                                  Ahead& ahead) {
+    const long long row = kRow ? kRow : p.a_row_bytes, a_step = kStepA ? kStepA : p.a_step_bytes,
+                    b_step = kStepB ? kStepB : p.b_step_bytes;
     const char* b = static_cast<const char*>(p.b);
     // One pointer per five rows: the others are reached by scaled addressing.
-    constexpr int kPointers = (kHeight + 4) / 5;
+    constexpr int kReach = kRow ? kHeight : 5, kPointers = (kHeight + kReach - 1) / kReach;
     const long long row3 = 3 * row;
     const char* pointers[kPointers];
 #pragma GCC unroll 16
-    for (int i = 0; i < kPointers; ++i) pointers[i] = a + 5 * i * row;
-    for (long long s = p.steps; s > 0; --s) {
+    for (int i = 0; i < kPointers; ++i) pointers[i] = a + kReach * i * row;
+    auto step = [&](long long at_a, long long at_b) __attribute__((always_inline)) {
       U right[kLive];
 #pragma GCC unroll 8
-      for (int v = 0; v < kLive; ++v) right[v] = load_whole<U>(b + v * 4 * L);
+      for (int v = 0; v < kLive; ++v) right[v] = load_whole<U>(b + at_b + v * 4 * L);
 #pragma GCC unroll 32
       for (int r = 0; r < kHeight; ++r) {
         typedef unsigned __attribute__((may_alias, aligned(1))) Word;
-        U left = *reinterpret_cast<const Word*>(pointers[r / 5] + (r % 5 == 3 ? row3 : r % 5 * row)) - U{};
+        const long long in_reach = !kRow && r % kReach == 3 ? row3 : r % kReach * row;
+        U left = *reinterpret_cast<const Word*>(pointers[r / kReach] + in_reach + at_a) - U{};
         asm("" : "+v"(left));  // one broadcast for the row, not one per multiply
 #pragma GCC unroll 8
         for (int v = 0; v < kLive; ++v) multiply_add<Config::inst>(acc[r][v], left, right[v]);
       }
+    };
+    auto advance = [&](long long steps) __attribute__((always_inline)) {
 #pragma GCC unroll 16
-      for (int i = 0; i < kPointers; ++i) pointers[i] += a_step;
-      b += b_step;
+      for (int i = 0; i < kPointers; ++i) pointers[i] += steps * a_step;
+      b += steps * b_step;
+    };
+    constexpr int kTurn = kUnroll<kLive>;
+    for (long long rest = p.steps; rest > 0;) {
+      long long s = rest < ahead.turn ? rest : ahead.turn;
+      rest -= s;
+      for (; s >= kTurn; s -= kTurn) {
+#pragma GCC unroll 4
+        for (int u = 0; u < kTurn; ++u) step(u * a_step, u * b_step);
+        advance(kTurn);
+      }
+      if (kTurn > 1 && s > 0) step(0, 0);
+      ahead.fetch();
     }
   }
 
   // One row tile, its first `skip` rows stored by the tile before, `rows` of it in C.
   template <int kHeight, int kLive>
   static __attribute__((noinline)) void tile(const char* a, const PackedArgs& p, long long row, int skip,
-                                             int rows) {
+                                             int rows, Ahead ahead) {
     U acc[kHeight][kLive];
 #pragma GCC unroll 32
     for (int r = 0; r < kHeight; ++r) {
 #pragma GCC unroll 8
       for (int v = 0; v < kLive; ++v) acc[r][v] = kStarts ? load_whole<U>(p.start + v * L) : U{};
     }
-    multiply<kHeight, kLive>(acc, a, p);
+    multiply<kHeight, kLive>(acc, a, p, ahead);
 
     const bool partial = p.partial;
     if constexpr (kHeight == kRows && kLive == kVectors && E::kLight) {
@@ -139,22 +177,33 @@ struct Packed {
   template <int kLive>
   static TSR_INLINE void all_rows(const PackedArgs& p) {
     const char* a = static_cast<const char*>(p.a);
-    if (p.rows < kRows) return tile<kRows, kLive>(a, p, 0, 0, static_cast<int>(p.rows));
+    const char* next = static_cast<const char*>(p.next_b);
+    if (p.rows < kRows) return tile<kRows, kLive>(a, p, 0, 0, static_cast<int>(p.rows), {next, 0, p.steps});
     constexpr int kLow = kLive == kVectors && kRows > 1 ? kRows - 1 : kRows;
     RowTiles tiles{(p.rows + kRows - 1) / kRows, 0};
     if (kLow < kRows || p.a_tile_bytes) tiles = row_tiles(p.rows, kRows);
     const int low = p.a_tile_bytes && kRows > 1 ? kRows - 1 : kLow;
+    // Each row tile fetches its share of what comes next.
+    Ahead ahead{next, 0, p.steps};
+    long long share = 0;
+    if (next && p.steps >= Ahead::kTurn) {
+      const long long turns = p.steps / Ahead::kTurn;
+      ahead.turn = Ahead::kTurn;
+      ahead.lines = p.next_b_bytes / Ahead::kLine / (turns * (tiles.tall + tiles.low)) + 1;
+      share = ahead.lines * turns * Ahead::kLine;
+    }
     for (long long t = 0, row = 0; t < tiles.tall + tiles.low; ++t) {
       const int height = t < tiles.tall ? kRows : low;
       long long back = row + height - p.rows;
       if (back < 0) back = 0;
       const char* from = p.a_tile_bytes ? a + t * p.a_tile_bytes : a + (row - back) * p.a_row_bytes;
       if (t < tiles.tall) {
-        tile<kRows, kLive>(from, p, row - back, static_cast<int>(back), kRows);
+        tile<kRows, kLive>(from, p, row - back, static_cast<int>(back), kRows, ahead);
       } else {
-        tile<kLow, kLive>(from, p, row - back, static_cast<int>(back), height);
+        tile<kLow, kLive>(from, p, row - back, static_cast<int>(back), height, ahead);
       }
       row += height;
+      ahead.next += share;
     }
   }
 

@@ -36,6 +36,14 @@ void add_epilogue(Prelude& prelude, const Epilogue& e) {
   prelude.text += e.empty() ? "tsr::Step::none};\n" : "};\n";
 }
 
+// Bytes between steps of k, each a 32-bit word, as the driver lays out or finds the operands; 0: told by a
+// run.
+void add_steps(Prelude& prelude, const GemmView& v, const KernelConfig& c) {
+  prelude.number("a_along_k", v.a.row_major());
+  prelude.number("a_step", v.a.row_major() ? 4 : c.pack_a ? 4 * c.tile_m : 0);
+  prelude.number("b_step", c.pack_b ? 4 * c.tile_n : 0);
+}
+
 // Whether the driver copies an operand before the kernel that loads by TMA.
 bool realigns(const GemmView& v) { return !tma_walks(v.a, v.groups) || !tma_walks(v.b, v.groups); }
 
@@ -48,6 +56,7 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
   }
   if (family.backend == BackendKind::cpu) {
     prelude.number("vector_bits", a.vector_bits);
+    if (family.fixed_steps) add_steps(prelude, v, c);
   } else {  // loads from memory are part of the kernel
     prelude.number("a_along_k", v.a.col_stride == 1);
     prelude.number("b_along_k", v.b.row_stride == 1);
@@ -73,9 +82,10 @@ std::string entry_of(BackendKind backend, const std::string& family, const GemmV
   }
   const std::string kernel = "tsr::" + family + "<Config>";
   const int cluster = c.cluster_m * c.cluster_n;
-  return "extern \"C\" __global__ void __launch_bounds__(" + kernel + "::kThreads, " + kernel + "::kMinBlocks)" +
-         (cluster > 1 ? format(" __cluster_dims__(%d, 1, 1)", cluster) : "") + "\n" + symbol +
-         "(const __grid_constant__ " + kernel + "::Params params) {\n  " + kernel + "::run(params);\n}\n" +
+  return "extern \"C\" __global__ void __launch_bounds__(" + kernel + "::kThreads, " + kernel +
+         "::kMinBlocks)" + (cluster > 1 ? format(" __cluster_dims__(%d, 1, 1)", cluster) : "") + "\n" +
+         symbol + "(const __grid_constant__ " + kernel + "::Params params) {\n  " + kernel +
+         "::run(params);\n}\n" +
          (realigns(v) ? "extern \"C\" __global__ void __launch_bounds__(tsr::Realign::kThreads)\n" + symbol +
                             "_realign(const __grid_constant__ tsr::RealignParams params) {\n  "
                             "tsr::Realign::run(params);\n}\n"

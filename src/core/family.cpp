@@ -13,18 +13,18 @@ constexpr std::string_view kTmaWsKnobs[] = {"block_m",     "block_n", "block_k",
 using enum BackendKind;
 constexpr FamilyInfo kFamilies[] = {
     {Family::cpu_packed, cpu, "cpu/packed.h", "register tile over panels of packed B, cache-blocked",
-     kPackedKnobs, true},
+     kPackedKnobs, true, true},
     {Family::cpu_direct, cpu, "cpu/direct.h", "whole small GEMM in one call, nothing packed", kSwapKnobs,
-     false},
+     false, false},
     {Family::cpu_dot, cpu, "cpu/dot.h", "dot products along a contiguous k, nothing packed", kSwapKnobs,
-     false},
-    {Family::cpu_amx, cpu, "cpu/amx.h", "AMX tiles", kSwapKnobs, true},
-    {Family::tma_ws, cuda, "cuda/tma_ws.h", "TMA loads, wgmma, specialised warps", kTmaWsKnobs, false},
-    {Family::cp_async, cuda, "", "cp.async staging, mma.sync", {}, false},
-    {Family::simt, cuda, "", "plain FMA", {}, false},
-    {Family::gemv, cuda, "", "memory-bound, m or n at most 16", {}, false},
-    {Family::mfma, hip, "", "MFMA tiles of gfx9", {}, false},
-    {Family::wmma, hip, "", "WMMA tiles of gfx11 and gfx12", {}, false},
+     false, false},
+    {Family::cpu_amx, cpu, "cpu/amx.h", "AMX tiles", kSwapKnobs, true, false},
+    {Family::tma_ws, cuda, "cuda/tma_ws.h", "TMA loads, wgmma, specialised warps", kTmaWsKnobs, false, false},
+    {Family::cp_async, cuda, "", "cp.async staging, mma.sync", {}, false, false},
+    {Family::simt, cuda, "", "plain FMA", {}, false, false},
+    {Family::gemv, cuda, "", "memory-bound, m or n at most 16", {}, false, false},
+    {Family::mfma, hip, "", "MFMA tiles of gfx9", {}, false, false},
+    {Family::wmma, hip, "", "WMMA tiles of gfx11 and gfx12", {}, false, false},
 };
 
 constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};
@@ -34,17 +34,5 @@ constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};
 std::string_view to_string(BackendKind b) { return kBackends[static_cast<size_t>(b)]; }
 const FamilyInfo& info(Family f) { return kFamilies[static_cast<size_t>(f)]; }
 std::span<const FamilyInfo> families() { return kFamilies; }
-
-KernelConfig source_config(const KernelConfig& c) {
-  const FamilyInfo& family = info(c.family_id());
-  if (family.header.empty()) return c;
-  KernelConfig out;
-  out.family = c.family;
-  for (std::string_view name : family.kernel_knobs) {
-    const ConfigField* f = find_config_field(name);
-    out.*f->member = c.*f->member;
-  }
-  return out;
-}
 
 }  // namespace tessera

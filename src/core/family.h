@@ -23,13 +23,11 @@ struct FamilyInfo {
   // The driver hands the source operands that are in the instruction's compute type already (packed, or
   // needing no conversion), so that memory types with the same compute type share one binary.
   bool compute_types;
+  // The source is told how far apart steps of k lie wherever layout and knobs fix it.
+  bool fixed_steps;
 };
 
 const FamilyInfo& info(Family f);
 std::span<const FamilyInfo> families();
-
-// `c` with the knobs its family's source does not read at their defaults: what the generated unit depends on.
-// A family without a source keeps all of them.
-KernelConfig source_config(const KernelConfig& c);
 
 }  // namespace tessera

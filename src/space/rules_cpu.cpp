@@ -88,6 +88,14 @@ constexpr Rule kRules[] = {
      "A is read in place as 32-bit words of whole k groups, a whole tile of rows at a time, and never as "
      "signed "
      "bytes; otherwise pack_a=1"},
+    {"packed_b_in_place", kPacked, reads("pack_b block preshuffle inst"),
+     [](V v, C c, A) {
+       return c.pack_b || (v.b.row_major() && v.b.type == DType::f32 && c.inst_k == 1 && !v.b_prepacked &&
+                           c.block_m == 0 && c.block_n == 0 && c.block_k == 0);
+     },
+     "B is read in place only as 32-bit words whose rows are contiguous (row-major f32), and nothing is "
+     "staged in "
+     "blocks then; otherwise pack_b=1"},
     {"packed_swap", kPacked, reads("swap_ab"), [](V, C c, A) { return c.swap_ab == 0; },
      "the packed kernel computes C as it is stored; it does not swap operands"},
     {"block_tile", kBlocked, reads("block_m block_n tile"),

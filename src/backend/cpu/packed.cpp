@@ -47,8 +47,7 @@ class PackedKernel : public CpuKernel {
     }
     // The correction of flipped A needs whole columns at once.
     by_blocks_ = view_.b.row_major() && view_.b.row_stride != 1 && !view_.b_prepacked && !flip_a_;
-    b_in_place_ = inst_.k == 1 && view_.b.type == DType::f32 && !view_.b_prepacked && view_.b.row_major() &&
-                  most_.m <= kInPlaceTiles * tile_m_;
+    b_in_place_ = !config_.pack_b;
     choose_blocks(arch);
     a_bytes_ = pack_a_ ? round_up(a_block_bytes(), kCacheLine) : 0;
     const bool keeps_b = by_blocks_ || blocks(most_.m, rows_) > 1;
@@ -103,8 +102,6 @@ class PackedKernel : public CpuKernel {
 
  private:
   static constexpr int kZeros[512] = {};  // as many as the widest tile has columns
-  // Up to this many row tiles a panel of B is read too few times to be worth a copy.
-  static constexpr int64_t kInPlaceTiles = 2;
   // Of k, read before the next panel in place: its rows lie on pages of their own, and these many pages are
   // at hand.
   static constexpr int64_t kInPlaceDepth = 128;
@@ -338,6 +335,8 @@ class PackedKernel : public CpuKernel {
             args.col0 = n;
             char* own = b_block + (keeps_b ? (n - n0) / tile_n_ * panel : 0);
             set_b(args, b, k0, depth, n, n1, own, !keeps_b || (m0 == t.m0 && (!by_blocks_ || b_in_place_)));
+            const bool packed_ahead = keeps_b && !b_in_place_ && (m0 > t.m0 || by_blocks_);
+            set_ahead(args, n + tile_n_ < n1 && (view_.b_prepacked || packed_ahead), depth);
             args.partial =
                 args.first && args.last ? nullptr : sums + ((m0 - t.m0) * sums_stride + (n - n0)) * 4;
             entry_(&args);
@@ -369,6 +368,13 @@ class PackedKernel : public CpuKernel {
     if (pack) pack_b_panel(b, view_.b, k0, depth, n, n1, own);
     args.b = own;
     if (flip_a_) args.start = reinterpret_cast<const int*>(own + ceil_div(depth, group_) * step);
+  }
+
+  // Where the next panel is packed already, the call fetches it while it works on this one.
+  void set_ahead(tsr::PackedArgs& args, bool packed, int64_t depth) const {
+    args.next_b =
+        packed ? static_cast<const char*>(args.b) + panel_b(view_.b_prepacked ? view_.k : depth) : nullptr;
+    args.next_b_bytes = panel_b(depth);
   }
 
   // The epilogue over finished sums of one group, or over zeros: a pass over no k at all.
