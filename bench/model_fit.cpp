@@ -58,6 +58,8 @@ std::vector<Measured> read(int count, char** files) {
   return out;
 }
 
+bool is_share(const std::string& cost) { return cost.ends_with("_share"); }
+
 struct Score {
   double loss = 0, mean = 0, p10 = 0, worst = 0, top3 = 0;
 };
@@ -90,7 +92,7 @@ Score score(const std::vector<Measured>& problems, const ArchSpec& arch) {
     s.loss -= std::log(efficiency.back());
   }
   const double n = static_cast<double>(problems.size());
-  s.loss = (s.loss + 0.1 * spread) / n;
+  s.loss = (s.loss + 0.15 * spread) / n;
   s.top3 /= n;
   std::sort(efficiency.begin(), efficiency.end());
   for (double e : efficiency) s.mean += e / n;
@@ -145,6 +147,7 @@ int main(int argc, char** argv) {
         bool better = false;
         for (auto& [name, value] : arch.costs) {
           for (double trial : {value * factor, value / factor}) {
+            if (trial > 1 && is_share(name)) continue;
             const double old = value;
             value = trial;
             const Score s = score(problems, arch);

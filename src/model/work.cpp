@@ -10,7 +10,7 @@ namespace {
 
 // A register tile of `accs` accumulators fed by `loads` vector loads: cycles of one step along k.
 double step_cycles(double accs, double loads, double issue_per_cycle, const CostTable& t) {
-  return std::max({accs / issue_per_cycle, loads / t.loads_per_cycle, t.fma_latency});
+  return std::max(accs / issue_per_cycle + loads * t.vector_load, t.fma_latency);
 }
 
 struct Cpu {
@@ -75,19 +75,35 @@ struct Cpu {
 
   double issue_per_cycle() const { return t.issue_share * inst.flops_per_cycle / (2.0 * inst.n * inst.k); }
 
-  void packed() {
+  // Row tiles as the packed kernel cuts them: tall ones and ones a row lower, all as one where columns are
+  // few.
+  double packed_math() const {
     const double issue = issue_per_cycle(), steps = std::ceil(w.depth / inst.k);
-    w.math = steps * over_tiles([&](double r, double n) {
-               const double vectors = std::ceil(n / inst.n);
-               return step_cycles(r * vectors, r + vectors, issue, t);
-             });
-    const bool b_in_place = inst.k == 1 && right.type == DType::f32 && !along_k(right, c.swap_ab) &&
-                            w.row_tiles <= 2 && !v.b_prepacked;
+    auto step = [&](double r, double n) {
+      const double vectors = std::ceil(n / inst.n);
+      return step_cycles(r * vectors, r + vectors, issue, t);
+    };
+    const double low = w.tile_m > 1 ? std::min(w.row_tiles * w.tile_m - w.rows, w.row_tiles) : 0.0;
+    const double full_n = std::floor(w.cols / w.tile_n), rest_n = w.cols - full_n * w.tile_n;
+    double cycles =
+        full_n * ((w.row_tiles - low) * step(w.tile_m, w.tile_n) + low * step(w.tile_m - 1, w.tile_n));
+    if (rest_n > 0) cycles += w.row_tiles * step(w.tile_m, rest_n);
+    return steps * cycles;
+  }
+
+  // Share of `steps` that lie on a page of their own and no longer find it in the first-level TLB when they
+  // come to it again, read in place `stride` bytes apart.
+  static double far_share(double steps, double stride) {
+    constexpr double kPage = 4096, kPagesAtHand = 48;
+    const double pages = std::min(stride / kPage, 1.0);
+    return steps * pages > kPagesAtHand ? pages : 0.0;
+  }
+
+  void packed() {
+    w.math = packed_math();
+    const bool b_in_place = !c.pack_b;
     if (!v.b_prepacked && !b_in_place) w.pack_b = copy(right, w.cols * w.depth, along_k(right, c.swap_ab));
-    const bool fits = !converts(left) && w.rows >= w.tile_m &&
-                      (inst.k == 1 || (along_k(left, !c.swap_ab) && v.k % inst.k == 0)) &&
-                      !(inst.name == "vnni" && left.type == DType::i8);
-    if (c.pack_a || !fits) w.pack_a = copy(left, w.rows * w.depth, !along_k(left, !c.swap_ab));
+    if (c.pack_a) w.pack_a = copy(left, w.rows * w.depth, !along_k(left, !c.swap_ab));
     // Each row tile reads the panel of B again, from L1 or L2; each panel reads the block of A again, from
     // L2: the driver cuts rows until it fits, and every further block of rows reads all of packed B.
     const double block_k = c.block_k > 0 ? std::min<double>(c.block_k, w.depth) : w.depth;
@@ -98,15 +114,20 @@ struct Cpu {
     const double row_blocks = std::ceil(w.rows / fitting_rows);
     const double a_block = word_bytes(std::min(w.rows, fitting_rows) * block_k);
     const double all_b = word_bytes(w.cols * w.depth);
-    w.memory = w.row_tiles * panels * read(w.staged, w.staged) * t.reread_share;
-    w.memory += row_blocks * panels * read(a_block, a_block) * t.reread_share;
-    if (row_blocks > 1) w.pack_b += row_blocks * read(all_b, all_b);
+    w.memory = w.row_tiles * panels * read(w.staged, w.staged);
+    w.memory += row_blocks * panels * read(a_block, a_block);
+    if (row_blocks > 1) w.memory += row_blocks * read(all_b, all_b);
     // Sums between blocks of k are written and read once each.
     w.pack_b += read(w.rows * w.cols * 8 * std::max(w.passes_k - 1, 0.0), w.rows * w.cols * 4);
-    // Steps of k a multiple of a page apart fall into one set of L1: each row tile misses at each step.
-    const bool conflicts =
-        !c.pack_a && fits && !along_k(left, !c.swap_ab) && left.leading() * bytes_of(left.type) % 4096 == 0;
-    if (conflicts) w.overhead += w.row_tiles * w.col_tiles * w.depth * t.set_conflict;
+    double far = 0;
+    if (!c.pack_a && !along_k(left, !c.swap_ab))
+      far += far_share(w.depth, static_cast<double>(left.leading() * bytes_of(left.type)));
+    if (b_in_place) {
+      const double stride = static_cast<double>(right.leading() * bytes_of(right.type));
+      far += far_share(std::min(w.depth, 128.0), stride);
+      if (right.leading() % 16 != 0) far += t.split_loads * w.tile_n / inst.n / t.far_step;
+    }
+    w.overhead += w.row_tiles * w.col_tiles * w.depth * far * t.far_step;
     if (v.b_prepacked || b_in_place)
       w.memory += read(word_bytes(w.cols * w.depth), word_bytes(w.cols * w.depth));
     w.memory += read(w.bytes_a, w.bytes_a);
@@ -140,6 +161,10 @@ struct Cpu {
              });
     w.epilogue += w.row_tiles * w.col_tiles * w.tile_m * w.tile_n * t.reduce_per_acc;
     w.memory = stream(w.bytes_b, w.tile_n) + read(w.bytes_a, w.bytes_a);
+    // Rows pass over all columns a few tiles at a time.
+    constexpr double kTilesAtOnce = 4;
+    const double passes = std::ceil(w.row_tiles / kTilesAtOnce);
+    w.memory += (passes - 1) * read(w.bytes_b, w.bytes_b);
   }
 
   void direct() {
@@ -179,6 +204,7 @@ void cpu_work(Cpu& cpu) {
   }
   w.ideal_math = outputs * w.depth * 2 / cpu.inst.flops_per_cycle;
   w.memory += cpu.read(w.bytes_c, w.bytes_c);
+  w.overhead += cpu.t.unhidden_share * std::min(w.math, w.memory);
   for (double* part : {&w.math, &w.ideal_math, &w.pack_a, &w.pack_b, &w.epilogue, &w.memory, &w.overhead}) {
     *part *= w.groups;
   }

@@ -17,15 +17,16 @@ namespace tessera {
 #define TESSERA_COSTS(X)                                                                 \
   X(issue_share, "share of the instruction peak that a register tile reaches")           \
   X(fma_latency, "before an accumulator can be used again")                              \
-  X(loads_per_cycle, "vector loads")                                                     \
+  X(vector_load, "a vector load or broadcast beside the arithmetic")                     \
   X(load_convert, "extra for a load that converts its elements")                         \
   X(tile_overhead, "per register tile: set-up, first loads, loop exit")                  \
   X(store_per_vector, "epilogue of one accumulator vector")                              \
   X(step_per_vector, "one epilogue step on one vector")                                  \
   X(reduce_per_acc, "horizontal sum of one accumulator vector")                          \
-  X(reread_share, "share of panel re-reads that the arithmetic does not hide")           \
+  X(unhidden_share, "of arithmetic and memory traffic, share of the lesser that the other does not hide") \
   X(stream_penalty, "share of bandwidth lost for each line of memory read side by side") \
-  X(set_conflict, "a step of k whose rows all fall into one set of L1")                  \
+  X(far_step, "a step of k, read in place, on a page of its own")                        \
+  X(split_loads, "a vector read in place across two cache lines")                        \
   X(pack_copy, "packing k across memory, per byte of panel")                             \
   X(pack_transpose, "packing k along memory, per byte of panel")                         \
   X(pack_convert, "extra when the element type changes, per byte of panel")              \
