@@ -99,6 +99,15 @@ struct Cpu {
     return steps * pages > kPagesAtHand ? pages : 0.0;
   }
 
+  // Cycles of a step along rows read in place that are whole pages apart: more of them than a set of L1 has ways drive
+  // each other out.
+  double way_conflicts() const {
+    constexpr double kPage = 4096;
+    const double ways = static_cast<double>(a.l1.bytes) / kPage;
+    const bool paged = along_k(left, !c.swap_ab) && left.leading() * bytes_of(left.type) % 4096 == 0;
+    return paged ? std::max(w.tile_m - ways, 0.0) / 16 * t.far_step : 0.0;
+  }
+
   void packed() {
     w.math = packed_math();
     const bool b_in_place = !c.pack_b;
@@ -114,7 +123,8 @@ struct Cpu {
     const double row_blocks = std::ceil(w.rows / fitting_rows);
     const double a_block = word_bytes(std::min(w.rows, fitting_rows) * block_k);
     const double all_b = word_bytes(w.cols * w.depth);
-    w.memory = w.row_tiles * panels * read(w.staged, w.staged);
+    // The panel in use shares the cache with the next one, on its way meanwhile.
+    w.memory = w.row_tiles * panels * read(w.staged, 2 * w.staged);
     w.memory += row_blocks * panels * read(a_block, a_block);
     if (row_blocks > 1) w.memory += row_blocks * read(all_b, all_b);
     // Sums between blocks of k are written and read once each.
@@ -128,6 +138,7 @@ struct Cpu {
       if (right.leading() % 16 != 0) far += t.split_loads * w.tile_n / inst.n / t.far_step;
     }
     w.overhead += w.row_tiles * w.col_tiles * w.depth * far * t.far_step;
+    if (!c.pack_a) w.overhead += w.row_tiles * w.col_tiles * std::ceil(w.depth / inst.k) * way_conflicts();
     if (v.b_prepacked || b_in_place)
       w.memory += read(word_bytes(w.cols * w.depth), word_bytes(w.cols * w.depth));
     w.memory += read(w.bytes_a, w.bytes_a);
@@ -137,19 +148,19 @@ struct Cpu {
   void amx() {
     const double steps = std::ceil(w.depth / inst.k);
     const double per_tdp = 2.0 * inst.m * inst.n * inst.k / inst.flops_per_cycle;
-    const double chunks = std::max(1.0, std::ceil(steps / 8));
+    const double chunks = std::max(1.0, std::ceil(steps / 16));
     w.math = over_tiles([&](double r, double n) {
       const double tm = std::ceil(r / 16), tn = std::ceil(n / 16);
       const double loads = (c.pack_a ? tm : tm * t.amx_in_place) + tn;
       return steps * (tm * tn * per_tdp + loads * t.amx_load) + chunks * tm * tn * t.amx_sums;
     });
-    if (!v.b_prepacked) w.pack_b = copy(right, w.cols * w.depth, along_k(right, c.swap_ab));
-    if (c.pack_a) w.pack_a = copy(left, w.rows * w.depth, !along_k(left, !c.swap_ab));
+    if (!v.b_prepacked) w.pack_b = copy(right, w.cols * w.depth, along_k(right, c.swap_ab)) * t.amx_pack;
+    if (c.pack_a) w.pack_a = copy(left, w.rows * w.depth, !along_k(left, !c.swap_ab)) * t.amx_pack;
     const double packed_b = word_bytes(w.cols * w.depth);
     w.staged = word_bytes(w.tile_n * w.depth);
     w.memory = stream(w.bytes_a, c.pack_a ? 0 : w.tile_m) + (v.b_prepacked ? read(packed_b, packed_b) : 0.0);
-    w.overhead += (t.block_call + t.amx_config) * chunks * w.col_tiles;
-    if (c.swap_ab) w.epilogue *= 2;
+    w.overhead += t.block_call * chunks * w.col_tiles + t.amx_config;
+    if (c.swap_ab) w.epilogue *= t.amx_swapped;
   }
 
   void dot() {
@@ -182,6 +193,7 @@ struct Cpu {
                  read(w.bytes_b * row_blocks, w.bytes_b);
     }
     if (converts(left)) w.pack_a = word_bytes(w.rows * w.depth) * t.stage_copy;
+    w.overhead += w.row_tiles * w.col_tiles * steps * way_conflicts();
     // A row of the tile of columns at a time: wide tiles read longer pieces of memory.
     w.memory = stream(w.bytes_b, 1024 / w.tile_n) * row_blocks + read(w.bytes_a, w.bytes_a);
     if (c.swap_ab) w.epilogue *= 2;

@@ -35,7 +35,9 @@ namespace tessera {
   X(amx_load, "one tile load")                                                           \
   X(amx_in_place, "times that for rows far apart")                                       \
   X(amx_sums, "keeping one tile of sums between chunks of k")                            \
-  X(amx_config, "configuring and releasing the tiles, per call into the kernel")         \
+  X(amx_config, "configuring and releasing the tiles, per run")                          \
+  X(amx_pack, "times pack_copy and pack_transpose for words of tiles")                   \
+  X(amx_swapped, "times the epilogue of C stored across its rows")                       \
   X(call, "one run, whatever it computes")                                               \
   X(block_call, "one call from the driver into the generated unit")                      \
   X(fork_join, "starting and joining the threads of a run")

@@ -51,18 +51,20 @@ class PackedKernel : public CpuKernel {
     choose_blocks(arch);
     a_bytes_ = pack_a_ ? round_up(a_block_bytes(), kCacheLine) : 0;
     const bool keeps_b = by_blocks_ || blocks(most_.m, rows_) > 1;
-    b_bytes_ =
-        view_.b_prepacked ? 0 : round_up(panel_b(depth_) * (keeps_b ? cols_ / tile_n_ : 1), kCacheLine);
+    const bool copies_b = !view_.b_prepacked && (!b_in_place_ || view_.n % tile_n_ != 0);
+    b_bytes_ = copies_b ? round_up(panel_b(depth_) * (keeps_b ? cols_ / tile_n_ : 1), kCacheLine) : 0;
     sums_bytes_ = most_.k > depth_ && config_.split_k == 1 ? round_up(most_.m * cols_ * 4, kCacheLine) : 0;
     part_bytes_ = config_.split_k > 1 ? round_up(view_.m * round_up(view_.n, tile_n_) * 4, kCacheLine) : 0;
+    one_block_ = tasks_.size() == 1 && !pack_a_ && !copies_b && most_.k <= depth_;
   }
 
   void run_unchecked(const Buffers& buffers) const override {
     tsr::EpilogueArgs epilogue = epilogue_args(buffers);
-    char* space = static_cast<char*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
     if (view_.k == 0 || epilogue.alpha == 0.0f)
       return without_product(buffers, epilogue);  // A and B are not looked at
     const int threads = busy_threads();
+    if (one_block_) return run_task(buffers, tasks_[0], epilogue, nullptr, nullptr);
+    char* space = static_cast<char*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
     if (threads == 1) {
       for (const Task& t : tasks_) run_task(buffers, t, epilogue, space, space + thread_bytes());
     } else {
@@ -433,6 +435,7 @@ class PackedKernel : public CpuKernel {
   PackRows row_packer_;
   int group_, tile_m_, tile_n_;
   bool flip_a_, pack_a_, b_in_place_ = false, by_blocks_ = false;
+  bool one_block_ = false;  // nothing is copied and no sums are kept: a run needs no workspace
   std::vector<Task> tasks_;
   Extent most_;                  // of a task
   int64_t depth_, rows_, cols_;  // block along k, m, n
