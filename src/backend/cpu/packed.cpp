@@ -108,6 +108,9 @@ class PackedKernel : public CpuKernel {
   // at hand.
   static constexpr int64_t kInPlaceDepth = 128;
 
+  // Rows of C, each on its own page, that the TLB holds beside A and B.
+  static constexpr int64_t kRowsAtHand = 32;
+
   struct Extent {
     int64_t m = 0, n = 0, k = 0;
   };
@@ -139,6 +142,13 @@ class PackedKernel : public CpuKernel {
     if (c.block_m == 0 && (pack_a_ || most_.n > tile_n_)) {
       const int64_t fit = arch.l2.bytes / 2 / (ceil_div(depth_, group_) * 4) / tile_m_ * tile_m_;
       rows_ = std::min(rows_, std::max<int64_t>(fit, tile_m_));
+    }
+    // Where all of packed B stays in L2, few rows at a time: rows of C that lie on pages of their own are
+    // then written while the TLB holds them.
+    const bool far_rows = view_.c.row_stride * bytes_of(view_.c.type) >= kPageBytes;
+    if (c.block_m == 0 && far_rows && !b_in_place_ &&
+        panel_b(depth_) * ceil_div(most_.n, tile_n_) <= arch.l2.bytes / 2 && depth_ >= k) {
+      rows_ = std::min(rows_, std::max(kRowsAtHand / tile_m_, int64_t{1}) * tile_m_);
     }
     rows_ = round_up(ceil_div(most_.m, blocks(most_.m, rows_)), tile_m_);  // blocks of equal size
     const int64_t k_blocks = blocks(most_.k, depth_), m_blocks = blocks(most_.m, rows_);
