@@ -100,7 +100,8 @@ TEST(FamilySpace, OffersByShape) {
   EXPECT_TRUE(offers(dot, "gemm m=4096 n=16 k=64 dtype=f32"));
   EXPECT_FALSE(offers(dot, "gemm m=400 n=400 k=64 dtype=f32"));
   const FamilySpace& direct = family_space(Family::cpu_direct);
-  EXPECT_TRUE(offers(direct, "gemm m=64 n=64 k=64 dtype=f32"));
+  EXPECT_TRUE(offers(direct, "gemm m=40 n=40 k=40 dtype=f32"));
+  EXPECT_TRUE(offers(direct, "gemm m=4096 n=16 k=64 dtype=f32"));
   EXPECT_FALSE(offers(direct, "gemm m=4096 n=4096 k=4096 dtype=f32"));
   EXPECT_FALSE(offers(direct, "gemm m=1000000 n=1000000 k=1000 dtype=f32"));
 }
