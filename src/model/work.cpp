@@ -99,8 +99,8 @@ struct Cpu {
     return steps * pages > kPagesAtHand ? pages : 0.0;
   }
 
-  // Cycles of a step along rows read in place that are whole pages apart: more of them than a set of L1 has ways drive
-  // each other out.
+  // Cycles of a step along rows read in place that are whole pages apart: more of them than a set of L1 has
+  // ways drive each other out.
   double way_conflicts() const {
     constexpr double kPage = 4096;
     const double ways = static_cast<double>(a.l1.bytes) / kPage;
@@ -139,6 +139,9 @@ struct Cpu {
     }
     w.overhead += w.row_tiles * w.col_tiles * w.depth * far * t.far_step;
     if (!c.pack_a) w.overhead += w.row_tiles * w.col_tiles * std::ceil(w.depth / inst.k) * way_conflicts();
+    if (!c.pack_a && v.b_prepacked && w.col_tiles > 1)
+      w.overhead +=
+          w.col_tiles * w.rows * std::max(w.depth * bytes_of(left.type) / 4096, 1.0) * t.page_in_place;
     if (v.b_prepacked || b_in_place)
       w.memory += read(word_bytes(w.cols * w.depth), word_bytes(w.cols * w.depth));
     w.memory += read(w.bytes_a, w.bytes_a);

@@ -26,6 +26,7 @@ namespace tessera {
   X(unhidden_share, "of arithmetic and memory traffic, share of the lesser that the other does not hide") \
   X(stream_penalty, "share of bandwidth lost for each line of memory read side by side") \
   X(far_step, "a step of k, read in place, on a page of its own")                        \
+  X(page_in_place, "a page of A read in place while prepacked B streams past")           \
   X(split_loads, "a vector read in place across two cache lines")                        \
   X(pack_copy, "packing k across memory, per byte of panel")                             \
   X(pack_transpose, "packing k along memory, per byte of panel")                         \

@@ -96,6 +96,7 @@ class AmxKernel : public CpuKernel {
       pack_right(static_cast<const char*>(b) + g * stride, side, 0, view_.k, 0, cols_,
                  static_cast<char*>(packed) + g * packed_group_bytes());
     }
+    prefer_large_pages(packed, packed_b_bytes());
   }
 
  private:

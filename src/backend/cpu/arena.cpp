@@ -2,12 +2,16 @@
 
 #include <sys/mman.h>
 
+#include <cerrno>
+#include <cstdint>
 #include <new>
 
 namespace tessera {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+// MADV_COLLAPSE of Linux 6.1, which C libraries of its time do not name; older systems refuse it.
+constexpr int kCollapse = 25;
 
 struct Arena {
   void* data = nullptr;
@@ -37,6 +41,16 @@ void* thread_arena(size_t bytes) {
   arena.data = data;
   arena.bytes = rounded;
   return data;
+}
+
+void prefer_large_pages(void* data, size_t bytes) {
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + kHugePage - 1) / kHugePage * kHugePage;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + bytes) / kHugePage * kHugePage;
+  if (begin >= end) return;
+  const int error = errno;
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  madvise(reinterpret_cast<void*>(begin), end - begin, kCollapse);
+  errno = error;
 }
 
 }  // namespace tessera

@@ -100,6 +100,7 @@ class PackedKernel : public CpuKernel {
                      static_cast<char*>(packed) + g * packed_group_bytes() + n / tile_n_ * panel_b(view_.k));
       }
     }
+    prefer_large_pages(packed, packed_b_bytes());
   }
 
  private:
