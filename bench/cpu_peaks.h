@@ -1,11 +1,13 @@
-// What the arithmetic units of one core can do: loops of nothing but one instruction.
+// What the arithmetic units of one core can do: loops of nothing but one instruction, or a register tile of
+// it.
 #pragma once
 
 #include <string>
 #include <vector>
 
 struct Peak {
-  std::string name;  // "fma", "dpbf16", "vnni", "amx_bf16", "amx_int8"
+  std::string name;  // "fma", "fma_tile" (with the loads of a register tile), "dpbf16", "vnni", "amx_bf16",
+                     // "amx_int8"
   double gops = 0;   // 1e9 operations per second, two per multiply-add
 };
 

@@ -46,7 +46,11 @@ void* thread_arena(size_t bytes) {
 void prefer_large_pages(void* data, size_t bytes) {
   const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + kHugePage - 1) / kHugePage * kHugePage;
   const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + bytes) / kHugePage * kHugePage;
-  if (begin >= end) return;
+  // Memory packed anew keeps its pages: asking again would cost as much as the packing.
+  static thread_local uintptr_t last_begin = 0, last_end = 0;
+  if (begin >= end || (begin == last_begin && end == last_end)) return;
+  last_begin = begin;
+  last_end = end;
   const int error = errno;
   madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
   madvise(reinterpret_cast<void*>(begin), end - begin, kCollapse);
