@@ -259,7 +259,16 @@ void pack_panel_avx512(const PanelSource& s, const PanelShape& shape, void* pane
   const Row* packer = packer_of(s);
   if (!packer || (s.k_stride != 1 && s.lane_stride != 1)) return pack_panel_plain(s, shape, panel);
   auto* words = static_cast<uint32_t*>(panel);
-  (s.k_stride == 1 ? packer->along_k : packer->along_lanes)(s, shape, words);
+  if (s.k_stride != 1) packer->along_lanes(s, shape, words);
+  // So many steps of all lanes before the next ones: what is written lies together.
+  const int64_t chunk = 64 * s.group;
+  for (int64_t k = 0; k < shape.depth && s.k_stride == 1; k += chunk) {
+    PanelSource part = s;
+    part.data += k * bytes_of(s.memory);
+    PanelShape piece = shape;
+    piece.depth = shape.depth - k < chunk ? shape.depth - k : chunk;
+    packer->along_k(part, piece, words + k / s.group * shape.width);
+  }
   if (s.flip_sign) flip_signs(words, (shape.depth + s.group - 1) / s.group * shape.width);
   if (shape.correction) append_correction(shape, (shape.depth + s.group - 1) / s.group, words);
 }
