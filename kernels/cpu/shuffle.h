@@ -17,7 +17,12 @@ struct MakeSeq<0, I...> {
 // Lanes of x followed by y: lane i of the result is number Pattern::at(i).
 template <class Pattern, class V, int... I>
 TSR_INLINE V shuffle(V x, V y, Seq<I...>) {
+#if __has_builtin(__builtin_shufflevector)
   return __builtin_shufflevector(x, y, Pattern::at(I)...);
+#else  // GCC before 12
+  typedef decltype(x == y) Lanes;
+  return __builtin_shuffle(x, y, Lanes{Pattern::at(I)...});
+#endif
 }
 template <class Pattern, int N, class V>
 TSR_INLINE V shuffle(V x, V y) {

@@ -23,22 +23,10 @@
 #include "base/process.h"
 #include "runtime/kernel_cache.h"
 #include "tessera/error.h"
+#include "variable.h"
 
 namespace tessera {
 using From = CacheResult::From;
-
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    if (const char* before = getenv(name)) before_ = before;
-    setenv(name, value.c_str(), 1);
-  }
-  ~Variable() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
 
 // The real compiler; nothing is loaded here.
 class CompilerOnly : public Backend {

@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "backend/backend.h"
 #include "backend/cpu/compile.h"
 #include "base/fs.h"
 #include "base/process.h"
@@ -18,6 +20,9 @@
 #include "tessera/error.h"
 #include "tessera/json.h"
 #include "tessera/registry.h"
+#include "tune/operands.h"
+#include "tune/verify.h"
+#include "variable.h"
 
 namespace tessera {
 namespace {
@@ -167,23 +172,81 @@ TEST_F(Generate, AnotherBuildCanUseIt) {
   EXPECT_EQ(run_process({dir_.path() + "/program"}, "", 20).code, result.files);
 }
 
-// Units of architectures that this machine lacks compile too: one per architecture, family and instruction.
-TEST_F(Generate, UnitsOfEveryArchitectureCompile) {
-  std::set<std::string> seen;
-  for (const KernelDecl& decl : find_kernel_set("essential").kernels->all()) {
+// As an integrator does: its own build of the units, registered by symbol, run on a problem each was
+// generated for.
+TEST_F(Generate, BuiltUnitsRun) {
+  const std::string compiler = find_program("g++").empty() ? find_program("clang++") : find_program("g++");
+  GenerateOptions o = options("latency");
+  o.arch = detect_cpu().name;
+  o.dtypes = {"f32", "bf16"};
+  const GenerateResult result = generate(o);
+  const Json manifest = Json::parse(read_file(result.manifest));
+  const auto backend = make_backend("cpu", 1);
+  std::map<std::string, std::shared_ptr<Module>> built;
+  size_t run = 0;
+  for (const Json& row : manifest.at("kernels").items()) {
+    auto& module = built[row.at("symbol").as_string()];
+    if (!module) {
+      std::vector<std::string> command{compiler, "-shared"};
+      for (const Json& flag : manifest.at("compile_flags").items()) command.push_back(flag.as_string());
+      for (const Json& flag : row.at("flags").items()) command.push_back(flag.as_string());
+      command.insert(command.end(),
+                     {"-o", dir_.path() + "/unit.so", out_ + '/' + row.at("file").as_string()});
+      const ProcessResult made = run_process(command, "", 60);
+      ASSERT_TRUE(made.ok()) << made.out;
+      module = backend->load({row.at("symbol").as_string(), read_file(dir_.path() + "/unit.so")});
+    }
+    const Problem p = Problem::parse("gemm m=19 n=37 k=53 dtype=" + row.at("dtype").as_string() +
+                                     " layout=" + row.at("layout").as_string());
     std::string why;
-    const KernelConfig c = *KernelConfig::parse(decl.config, &why);
-    const Problem p =
-        Problem::parse("gemm m=64 n=64 k=64 dtype=" + decl.dtype + " layout=rcr epilogue=bias,gelu");
-    const ArchSpec& arch = find_arch(decl.arch);
-    const Instruction* inst = arch.find_instruction(p.a, p.b, c);
-    ASSERT_NE(inst, nullptr) << decl.config;
-    if (!seen.insert(arch.name + ' ' + std::string(to_string(c.family_id())) + ' ' + inst->name).second)
-      continue;
-    EXPECT_NO_THROW(compile_cpp(render(lower(p), c, arch), dir_.path())) << decl.config << ' ' << arch.name;
+    const KernelConfig c = *KernelConfig::parse(row.at("config").as_string(), &why);
+    if (rejected_by(lower(p), c, backend->arch())) continue;  // it is for other sizes
+    const auto kernel = backend->prepare(module, p, {.config = c, .source = ChoiceSource::explicit_config});
+    Operands operands(p, FillKind::integers);
+    Verifier verifier(operands);
+    operands.reset_c();
+    kernel->run(operands.bind(*kernel));
+    EXPECT_EQ(verifier.check().failure, "") << row.at("config").as_string();
+    ++run;
+  }
+  EXPECT_EQ(built.size(), static_cast<size_t>(result.files));
+  EXPECT_GT(run, 5u);
+}
+
+// Units compile, those of architectures that this machine lacks too: one per architecture, family,
+// instruction and preparation of B. With each compiler that a user may have; GCC 11 is Ubuntu 22.04's.
+class GenerateWith : public Generate, public testing::WithParamInterface<const char*> {};
+
+TEST_P(GenerateWith, UnitsOfEveryArchitectureCompile) {
+  if (find_program(GetParam()).empty()) GTEST_SKIP() << GetParam() << " is not installed";
+  Variable compiler("TESSERA_CXX", GetParam());
+  std::set<std::string> seen;
+  for (const char* name : {"essential", "preshuffle"}) {
+    const KernelSet& set = find_kernel_set(name);
+    for (const KernelDecl& decl : set.kernels->all()) {
+      std::string why;
+      const KernelConfig c = *KernelConfig::parse(decl.config, &why);
+      const Problem p =
+          Problem::parse("gemm m=64 n=64 k=64 dtype=" + decl.dtype + " layout=rcr epilogue=bias,gelu" +
+                         (set.variant == "preshuffle" ? " prepack=b" : ""));
+      const ArchSpec& arch = find_arch(decl.arch);
+      const Instruction* inst = arch.find_instruction(p.a, p.b, c);
+      ASSERT_NE(inst, nullptr) << decl.config;
+      const std::string kind =
+          arch.name + ' ' + set.variant + ' ' + std::string(to_string(c.family_id())) + ' ' + inst->name;
+      if (!seen.insert(kind).second) continue;
+      EXPECT_NO_THROW(compile_cpp(render(lower(p), c, arch), dir_.path())) << decl.config << ' ' << arch.name;
+    }
   }
   EXPECT_GE(seen.size(), 30u);
 }
+
+INSTANTIATE_TEST_SUITE_P(Compilers, GenerateWith, testing::Values("g++", "g++-11", "clang++"),
+                         [](const auto& one) {
+                           std::string name;
+                           for (char c : std::string(one.param)) name += c == '+' ? 'x' : c == '-' ? '_' : c;
+                           return name;
+                         });
 
 TEST_F(Generate, EveryVariantAndSetGoesTogether) {
   for (const KernelSet& set : kernel_sets()) {

@@ -5,29 +5,15 @@
 #include <sys/stat.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 
 #include "base/fs.h"
 #include "base/process.h"
 #include "tessera/error.h"
+#include "variable.h"
 
 namespace tessera {
 namespace {
-
-// Sets a variable for the time of a test.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* before = getenv(name)) before_ = before;
-    value ? setenv(name, value, 1) : unsetenv(name);
-  }
-  ~Variable() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
 
 class Compile : public testing::Test {
  protected:
@@ -55,9 +41,9 @@ class Compile : public testing::Test {
   }
 
   TempDir dir_{temp_directory()};
-  Variable cache_{"TESSERA_CACHE_DIR", (dir_.path() + "/cache").c_str()};
-  Variable cxx_{"CXX", nullptr};
-  Variable own_{"TESSERA_CXX", nullptr};
+  Variable cache_{"TESSERA_CACHE_DIR", dir_.path() + "/cache"};
+  Variable cxx_{"CXX", std::nullopt};
+  Variable own_{"TESSERA_CXX", std::nullopt};
 };
 
 TEST_F(Compile, MakesASharedObject) {
@@ -98,22 +84,22 @@ TEST_F(Compile, IdentityIsTheSameWhereverTheCompilerIs) {
   ASSERT_NE(usual, "");
   EXPECT_EQ(usual.find('/'), std::string::npos) << usual;
   const std::string wrapper = script("my-compiler", "exec " + find_cpp_compiler().command[0] + " \"$@\"");
-  Variable own("TESSERA_CXX", wrapper.c_str());
+  Variable own("TESSERA_CXX", wrapper);
   EXPECT_EQ(find_cpp_compiler().identity, usual);
-  Variable flagged("TESSERA_CXX", (wrapper + " -g").c_str());
+  Variable flagged("TESSERA_CXX", wrapper + " -g");
   EXPECT_NE(find_cpp_compiler().identity, usual);
 }
 
 TEST_F(Compile, IdentityIsRememberedOnDisk) {
   const std::string calls = dir_.path() + "/calls";
   const std::string wrapper = script("counting", "echo x >> " + calls + "\nexec g++ \"$@\"");
-  Variable own("TESSERA_CXX", wrapper.c_str());
+  Variable own("TESSERA_CXX", wrapper);
   const std::string identity = find_cpp_compiler().identity;
   EXPECT_EQ(find_cpp_compiler().identity, identity);
   EXPECT_EQ(list_directory(dir_.path() + "/cache/compilers").size(), 1u);
   // The same cache under another name is as good as a new process: nothing of it is in memory.
   ASSERT_TRUE(run_process({"cp", "-r", dir_.path() + "/cache", dir_.path() + "/copy"}, "", 20).ok());
-  Variable copy("TESSERA_CACHE_DIR", (dir_.path() + "/copy").c_str());
+  Variable copy("TESSERA_CACHE_DIR", dir_.path() + "/copy");
   EXPECT_EQ(find_cpp_compiler().identity, identity);
   EXPECT_EQ(read_file(calls), "x\n");
 }
@@ -131,7 +117,7 @@ TEST_F(Compile, RefusedUnitsLeaveALog) {
 }
 
 TEST_F(Compile, MissingCompilerSaysWhatToInstall) {
-  Variable path("PATH", dir_.path().c_str());
+  Variable path("PATH", dir_.path());
   EXPECT_EQ(find_cpp_compiler().identity, "");
   const auto error = failure(source("return x;"));
   ASSERT_TRUE(error);
@@ -148,7 +134,7 @@ TEST_F(Compile, WrongNameIsNotReplaced) {
 }
 
 TEST_F(Compile, KilledCompilerIsNotARefusal) {
-  Variable own("TESSERA_CXX", script("dies", "kill -9 $$").c_str());
+  Variable own("TESSERA_CXX", script("dies", "kill -9 $$"));
   auto error = failure(source("return x;"));
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::io);
@@ -157,15 +143,14 @@ TEST_F(Compile, KilledCompilerIsNotARefusal) {
   // As the driver puts it when only the compiler proper was killed.
   Variable driver(
       "TESSERA_CXX",
-      script("driver", "echo 'g++: fatal error: Killed signal terminated program cc1plus' >&2; exit 1")
-          .c_str());
+      script("driver", "echo 'g++: fatal error: Killed signal terminated program cc1plus' >&2; exit 1"));
   error = failure(source("return x;"));
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::io);
 }
 
 TEST_F(Compile, HangingCompilerIsStopped) {
-  Variable own("TESSERA_CXX", script("hangs", "case \"$*\" in *-v*) exit 0;; esac; sleep 60").c_str());
+  Variable own("TESSERA_CXX", script("hangs", "case \"$*\" in *-v*) exit 0;; esac; sleep 60"));
   const auto began = std::chrono::steady_clock::now();
   const auto error = failure(source("return x;"), 0.3);
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(10));
@@ -175,7 +160,7 @@ TEST_F(Compile, HangingCompilerIsStopped) {
 }
 
 TEST_F(Compile, CompilerThatMakesNothingIsAnError) {
-  Variable own("TESSERA_CXX", script("lazy", "exit 0").c_str());
+  Variable own("TESSERA_CXX", script("lazy", "exit 0"));
   const auto error = failure(source("return x;"));
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::io);
