@@ -18,6 +18,7 @@
 #include <set>
 
 #include "base/fs.h"
+#include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "core/gemm_view.h"
@@ -148,9 +149,12 @@ std::vector<BenchRow> run_rows(const Options& o, const std::vector<SuiteRow>& ro
   std::vector<BenchRow> out;
   Progress progress("measuring", rows.size());
   for (const SuiteRow& row : rows) {
-    if (interrupted()) break;
     progress.update(out.size(), row.name);
     out.push_back(bench_problem(dispatcher, row, peers, b));
+    if (interrupted()) {
+      out.pop_back();
+      break;
+    }
     const BenchRow& r = out.back();
     if (!r.error.empty()) progress.note("error: " + to_string(r.problem) + " " + r.config + ": " + r.error);
     for (const PeerResult& p : r.peers) {
@@ -350,7 +354,7 @@ int run(const Options& o) {
       write_file_whole(o.out + "/cpu_gemm." + key + ".csv", to_csv(rows));
       save(json, key, Json::object({{"classes", table}, {"summary", bench_summary(rows)}}));
       for (const BenchRow& row : rows) status |= !row.error.empty();
-      if (interrupted()) return 130;
+      if (interrupted()) return kInterruptedStatus;
     }
   }
   return status;

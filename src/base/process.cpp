@@ -19,6 +19,7 @@
 #include <cstdlib>
 
 #include "base/fs.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 
 namespace tessera {
@@ -26,6 +27,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr size_t kMaxOutput = size_t{1} << 20;
+constexpr long kLook = 100;  // milliseconds
 
 // Files in memory carry stdin and the output: no pipe to feed or drain while the child runs, no SIGPIPE.
 FileHandle memory_file(const char* name, std::string_view text) {
@@ -128,7 +130,8 @@ std::vector<char*> pointers(const std::vector<std::string>& first, const std::ve
   return all;
 }
 
-// True when the child ended before the deadline; its status is then left to be collected.
+// True when the child ended before the deadline and before an interrupt; its status is then left to be
+// collected.
 bool wait_until(pid_t pid, Clock::time_point deadline) {
   FileHandle handle(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   for (;;) {
@@ -137,11 +140,11 @@ bool wait_until(pid_t pid, Clock::time_point deadline) {
     if (waited == 0 && ended.si_pid == pid) return true;
     if (waited != 0 && errno == ECHILD) return true;  // SIGCHLD is ignored in this process: collected already
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return false;
-    // Kernels without pidfd: look again every few milliseconds.
+    if (left <= 0 || interrupted()) return false;
+    // A signal wakes only one thread, so look up now and then; every few milliseconds in kernels without
+    // pidfd.
     pollfd watched{handle.get(), POLLIN, 0};
-    poll(&watched, handle ? 1 : 0,
-         static_cast<int>(handle ? std::min<long>(left, 10000) : std::min<long>(left, 2)));
+    poll(&watched, handle ? 1 : 0, static_cast<int>(std::min<long>(left, handle ? kLook : 2)));
   }
 }
 
@@ -152,6 +155,7 @@ std::string ProcessResult::describe() const {
     case End::exited: return "exited with status " + std::to_string(code);
     case End::signaled: return "was killed by signal " + std::to_string(code) + " (" + strsignal(code) + ")";
     case End::timed_out: return "did not finish within " + format("%.0f s", seconds) + " and was stopped";
+    case End::interrupted: return "was stopped by an interrupt";
     case End::not_started: return std::string("could not be started (") + strerror(code) + ")";
   }
   return {};
@@ -203,7 +207,7 @@ ProcessResult run_process(const std::vector<std::string>& argv, std::string_view
   if (error) return fail(error);
   result.out = read_back(out.get());
   if (!ended) {
-    result.end = ProcessResult::End::timed_out;
+    result.end = interrupted() ? ProcessResult::End::interrupted : ProcessResult::End::timed_out;
   } else if (WIFSIGNALED(status)) {
     result.end = ProcessResult::End::signaled;
     result.code = WTERMSIG(status);

@@ -8,7 +8,7 @@
 namespace tessera {
 
 struct ProcessResult {
-  enum class End : int { exited, signaled, timed_out, not_started };
+  enum class End : int { exited, signaled, timed_out, interrupted, not_started };
   End end = End::not_started;
   int code = 0;     // exit status, signal number or errno, by `end`
   std::string out;  // what it wrote to stdout and stderr (the first megabyte)
@@ -19,8 +19,9 @@ struct ProcessResult {
 };
 
 // argv[0] is a path or a name to look up on PATH. `input` is the program's stdin. The child runs in a process
-// group of its own, killed whole when time is up, and the kernel kills the child when the calling thread
-// dies. `environment`: "NAME=value" entries that replace this process's own of that name. Does not throw.
+// group of its own, killed whole when time is up or interrupted() (base/interrupt.h) becomes true, and the
+// kernel kills the child when the calling thread dies. `environment`: "NAME=value" entries that replace this
+// process's own of that name. Does not throw.
 ProcessResult run_process(const std::vector<std::string>& argv, std::string_view input, double timeout_s,
                           const std::vector<std::string>& environment = {});
 

@@ -1,11 +1,9 @@
 #include "base/progress.h"
 
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
@@ -26,8 +24,6 @@ bool on_terminal() {
   const char* term = std::getenv("TERM");
   return isatty(STDERR_FILENO) && !(term && std::string_view(term) == "dumb");
 }
-
-std::atomic<bool> stop{false};
 
 }  // namespace
 
@@ -87,14 +83,5 @@ void Progress::update(size_t done, std::string_view what) {
   std::fflush(stderr);
   shown_ = true;
 }
-
-void catch_interrupts() {
-  struct sigaction action {};
-  action.sa_handler = [](int) { stop = true; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-  sigaction(SIGINT, &action, nullptr);
-}
-
-bool interrupted() { return stop; }
 
 }  // namespace tessera

@@ -37,9 +37,4 @@ class Progress {
 // "8 s", "3:20", "1:02:03".
 std::string duration_text(double seconds);
 
-// From here on the first Ctrl-C only makes interrupted() true, so that a loop may stop after its current
-// step; the second ends the program.
-void catch_interrupts();
-bool interrupted();
-
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #include <memory>
 
+#include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "cli/output.h"
@@ -29,6 +30,7 @@ int run(const Invocation& call) {
                                 if (progress) progress->update(done, what);
                               });
   }
+  throw_if_interrupted();
   size_t failed = 0;
   Json failures = Json::array();
   for (size_t i = 0; i < errors.size(); ++i) {
@@ -42,9 +44,9 @@ int run(const Invocation& call) {
   const std::string dir = dispatcher.describe().at("cache_dir").as_string();
   if (call.json()) {
     print_json(Json::object({{"problems", static_cast<int64_t>(rows.size())},
-                        {"built", static_cast<int64_t>(rows.size() - failed)},
-                        {"failed", std::move(failures)},
-                        {"cache_dir", dir}}));
+                             {"built", static_cast<int64_t>(rows.size() - failed)},
+                             {"failed", std::move(failures)},
+                             {"cache_dir", dir}}));
   } else {
     print(std::to_string(rows.size() - failed) + " of " + std::to_string(rows.size()) +
           " problems built into " + dir);

@@ -54,10 +54,11 @@ struct Command {
 };
 
 // The table. Each verb is defined in src/cli/<verb>.cpp as <verb>_command; help shows them in this order.
-#define TESSERA_COMMANDS(X)                                                                       \
-  X(run)                                                                                          \
-  X(explain) X(emit) X(generate) X(arch) X(build) X(cache) X(pack) X(bench) X(registry) X(doctor) \
-      X(completion) X(help) X(version)
+#define TESSERA_COMMANDS(X)                                                                                  \
+  X(run)                                                                                                     \
+  X(explain)                                                                                                 \
+  X(emit) X(generate) X(arch) X(build) X(cache) X(pack) X(bench) X(registry) X(doctor) X(completion) X(help) \
+      X(version)
 
 #define TESSERA_DECLARE(name) extern const Command name##_command;
 TESSERA_COMMANDS(TESSERA_DECLARE)
@@ -67,7 +68,7 @@ std::span<const Command* const> commands();
 std::span<const Option> global_options();
 const Command* find_command(std::string_view name);
 
-// Exit statuses.
-inline constexpr int kOk = 0, kFailed = 1, kUsage = 2, kInterrupted = 130;
+// Exit statuses, beside kInterruptedStatus.
+inline constexpr int kOk = 0, kFailed = 1, kUsage = 2;
 
 }  // namespace tessera::cli

@@ -3,6 +3,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "cli/invocation.h"
@@ -79,10 +80,11 @@ std::vector<double> timed(const Problem& problem, std::span<const Candidate> can
   std::unique_ptr<Progress> progress;
   if (!call.has("--quiet")) progress = std::make_unique<Progress>("compiling", candidates.size());
   const auto work = [&](bool reports) {
-    for (size_t i; (i = next.fetch_add(1)) < candidates.size() && !interrupted();) {
+    for (size_t i; (i = next.fetch_add(1)) < candidates.size();) {
       DispatcherOptions own = options;
       own.config = to_string(candidates[i].config);
       try {
+        throw_if_interrupted();
         dispatchers[i] = std::make_unique<Dispatcher>(std::move(own));
         kernels[i] = &dispatchers[i]->get(problem);
       } catch (const std::exception& e) { errors[i] = e.what(); }
@@ -95,7 +97,7 @@ std::vector<double> timed(const Problem& problem, std::span<const Candidate> can
     workers.emplace_back(work, false);
   work(true);
   for (std::thread& w : workers) w.join();
-  if (interrupted()) throw Error(ErrorCode::device, "interrupted");
+  throw_if_interrupted();
   for (const std::string& e : errors) {
     if (!e.empty()) throw Error(ErrorCode::compile_failed, e);
   }
@@ -129,7 +131,6 @@ int run(const Invocation& call) {
   const DispatcherOptions options = call.dispatcher_options();
   Dispatcher dispatcher(options);
   if (call.has("--suggest")) return suggest_config(call, problem, arch_of(dispatcher, options));
-  catch_interrupts();
   Explanation e = dispatcher.explain(problem, call.has("--rejected"));
   // The first answer pays for tables that later ones share.
   e.select_us = std::min(e.select_us, dispatcher.explain(problem).select_us);

@@ -70,10 +70,10 @@ int run(const Invocation& call) {
   }
   if (call.json()) {
     print_json(Json::object({{"arch", o.arch},
-                        {"variant", o.variant},
-                        {"kernels", result.kernels},
-                        {"files", result.files},
-                        {"manifest", result.manifest}}));
+                             {"variant", o.variant},
+                             {"kernels", result.kernels},
+                             {"files", result.files},
+                             {"manifest", result.manifest}}));
   } else {
     print(std::to_string(result.kernels) + " kernels in " + std::to_string(result.files) +
           " files, listed in " + result.manifest);

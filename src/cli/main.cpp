@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "base/interrupt.h"
 #include "cli/help.h"
 #include "cli/invocation.h"
 #include "cli/output.h"
@@ -9,7 +10,13 @@
 
 namespace {
 
+int interrupted_status() {
+  std::fputs("interrupted\n", stderr);
+  return tessera::kInterruptedStatus;
+}
+
 int fail(const std::exception& e, const tessera::cli::Invocation& call) {
+  if (tessera::interrupted()) return interrupted_status();
   std::fprintf(stderr, "error: %s\nreproduce: %s\n", e.what(), call.reproduce().c_str());
   return tessera::cli::kFailed;
 }
@@ -26,7 +33,9 @@ int main(int argc, char** argv) {
       print(help_text(*call.command));
       return kOk;
     }
-    return call.action ? call.action->run(call) : call.command->run(call);
+    tessera::catch_interrupts();
+    const int status = call.action ? call.action->run(call) : call.command->run(call);
+    return tessera::interrupted() ? interrupted_status() : status;
   } catch (const UsageError& e) {
     std::fprintf(stderr, "error: %s\nusage: %s\n", e.what(), usage_line(call.command).c_str());
     return kUsage;

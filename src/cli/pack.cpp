@@ -4,6 +4,7 @@
 #include <set>
 
 #include "backend/backend.h"
+#include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "cli/output.h"
@@ -71,6 +72,7 @@ void add_kernels(const Invocation& call, const std::vector<Problem>& problems,
                                          [&](size_t done, size_t, const std::string& what) {
                                            if (progress) progress->update(done, what);
                                          });
+    throw_if_interrupted();
     for (const std::string& e : errors) {
       if (!e.empty()) throw Error(ErrorCode::compile_failed, e, "no pack was written");
     }

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "backend/backend.h"
+#include "base/interrupt.h"
 #include "codegen/render.h"
 #include "core/gemm_view.h"
 #include "runtime/kernel_cache.h"
@@ -209,6 +210,7 @@ std::vector<std::string> Dispatcher::build(
   auto work = [&] {
     for (size_t i; (i = next.fetch_add(1)) < problems.size();) {
       try {
+        throw_if_interrupted();
         get(problems[i]);
       } catch (const std::exception& e) { errors[i] = e.what(); }
       std::lock_guard lock(progress_mutex);

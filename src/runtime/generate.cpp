@@ -12,6 +12,7 @@
 
 #include "backend/cpu/compile.h"
 #include "base/fs.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 #include "codegen/render.h"
 #include "core/family.h"
@@ -194,6 +195,7 @@ void in_parallel(size_t count, int jobs, const std::function<void(size_t)>& work
   auto loop = [&] {
     for (size_t i; (i = next.fetch_add(1)) < count;) {
       try {
+        throw_if_interrupted();
         work(i);
       } catch (...) {
         std::lock_guard lock(mutex);

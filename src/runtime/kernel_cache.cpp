@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/fs.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "runtime/kernel_cache_store.h"
 #include "runtime/pack.h"
@@ -98,6 +99,7 @@ struct KernelCache::Impl {
     for (auto pause = kFirstLook;; pause = std::min(pause * 2, kLastLook)) {
       FileLock lock = FileLock::try_lock(path);
       if (lock || lock.error() || appeared() || Clock::now() > deadline) return lock;
+      throw_if_interrupted();
       std::this_thread::sleep_for(pause);
     }
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/interrupt.h"
 #include "core/gemm_view.h"
 #include "core/tile_math.h"
 
@@ -17,8 +18,8 @@ double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-// Memory where the kernels work, of bytes that are small normal numbers in every element type: 0x21 repeated is 5e-19
-// in f32, 33 in i8.
+// Memory where the kernels work, of bytes that are small normal numbers in every element type: 0x21 repeated
+// is 5e-19 in f32, 33 in i8.
 struct Scratch {
   Scratch(DeviceMemory* device, int64_t bytes)
       : device_(device), bytes_(static_cast<size_t>(round_up(std::max<int64_t>(bytes, 64), 64))) {
@@ -84,6 +85,7 @@ std::vector<double> race(std::span<const std::unique_ptr<Kernel>> kernels, doubl
   const double budget_us = budget_ms * 1e3 * static_cast<double>(kernels.size());
   for (int round = 0; round < 3 || (us_since(begin) < budget_us && round < 50); ++round) {
     for (size_t i = 0; i < kernels.size(); ++i) {
+      throw_if_interrupted();
       const auto start = Clock::now();
       for (int r = 0; r < repeats[i]; ++r) kernels[i]->run_unchecked(buffers[i]);
       kernels[i]->wait();

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/interrupt.h"
+
 namespace tessera {
 namespace {
 
@@ -44,6 +46,7 @@ std::vector<Timing> measure(std::span<const Repeated> candidates, const MeasureO
   if (count == 0) return out;
   std::vector<int> repeats(count, 1);
   for (size_t i = 0; i < count; ++i) {
+    throw_if_interrupted();
     candidates[i](1);  // first touches and lazy set-up
     if (!o.cold) repeats[i] = calibrate(candidates[i], o.batch_us);
   }
@@ -55,6 +58,7 @@ std::vector<Timing> measure(std::span<const Repeated> candidates, const MeasureO
   const double budget_ms = o.budget_ms * static_cast<double>(count);
   for (int round = 0; round < o.min_rounds || (round < o.max_rounds && spent_ms() < budget_ms); ++round) {
     for (size_t turn = 0; turn < count; ++turn) {
+      throw_if_interrupted();
       const size_t i = (turn + static_cast<size_t>(round)) % count;
       if (o.cold) sweep_caches();
       samples[i].push_back(us_of(candidates[i], repeats[i]) / repeats[i]);

@@ -156,6 +156,7 @@ std::string keep_log(const Source& source, const std::vector<std::string>& comma
   const std::string what =
       "compiling " + source.symbol + " with " + command[0] + ": the compiler " + result.describe();
   if (result.end == End::not_started) throw Error(ErrorCode::io, what, "check that the program can be run");
+  if (result.end == End::interrupted) throw Error(ErrorCode::io, what);
   if (result.end == End::timed_out) {
     throw Error(ErrorCode::io, what,
                 "try again on a less busy machine, or name another compiler in TESSERA_CXX");

@@ -1,0 +1,16 @@
+// Ctrl-C. A program that wants to stop in order says so once; nothing here does anything before that.
+#pragma once
+
+namespace tessera {
+
+// From here on the first Ctrl-C makes interrupted() true, so that loops stop after their step and programs
+// that run_process started are killed. What has not ended the program 0.7 s later is cut short: exit status
+// 130, like a second Ctrl-C at once. Everything on disk is written aside and renamed, so either way nothing
+// is left half done.
+void catch_interrupts();
+bool interrupted();
+void throw_if_interrupted();  // Error(io, "interrupted")
+
+inline constexpr int kInterruptedStatus = 130;
+
+}  // namespace tessera
