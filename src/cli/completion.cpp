@@ -26,10 +26,12 @@ std::vector<std::string> words_of(Complete what) {
     case Complete::arch:
       for (const ArchSpec& a : all_archs()) out.push_back(a.name);
       return out;
-    case Complete::dtype:
-      for (std::string_view t : split_words(dtype_names())) out.emplace_back(t);
+    case Complete::dtype: {
+      const std::string names = dtype_names();
+      for (std::string_view t : split_words(names)) out.emplace_back(t);
       out.emplace_back("u8xi8");
       return out;
+    }
     case Complete::layout: return {"rcr", "rrr", "crr", "ccr"};
     case Complete::policy: return {"model", "model_topk", "tuned", "explicit", "first_legal"};
     case Complete::suite: return suite_names();

@@ -26,7 +26,7 @@ int64_t dot_registers(V v, C c, A a) {
 // Whether groups of `group` elements along k can be taken from memory as 32-bit words.
 bool words_in_place(const Operand& a, int64_t k, int group) {
   if (group == 1) return a.type == DType::f32;
-  return group > 1 && bytes_of(a.type) * group == 4 && a.row_major() && k % group == 0;
+  return group > 1 && group <= 4 && bytes_of(a.type) * group == 4 && a.row_major() && k % group == 0;
 }
 
 bool block_holds_tile(int block, int tile) { return block == 0 || block >= tile; }
