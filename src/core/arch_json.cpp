@@ -1,83 +1,14 @@
 // The JSON form of an ArchSpec: one table of keys, read and written.
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <tuple>
 
 #include "base/text.h"
 #include "core/arch_spec.h"
-#include "tessera/error.h"
+#include "core/json_values.h"
 
 namespace tessera {
 namespace {
-
-[[noreturn]] void bad(const std::string& why, const std::string& remedy = {}) {
-  throw Error(ErrorCode::bad_input, why, remedy);
-}
-
-// Runs `read` with `where` named in front of what it throws.
-template <class F>
-auto at(std::string_view where, F read) {
-  try {
-    return read();
-  } catch (const Error& e) { throw e.on(where); }
-}
-
-// The members of an object, each of which must be asked for before finish().
-class Members {
- public:
-  explicit Members(const Json& object) : object_(object), left_(object.members().size()) {}
-
-  const Json* find(std::string_view key) {
-    const Json* found = object_.find(key);
-    if (found) --left_, known_.emplace_back(key);
-    return found;
-  }
-  const Json& at(std::string_view key) {
-    const Json* found = find(key);
-    if (!found) bad("missing key '" + std::string(key) + "'");
-    return *found;
-  }
-  void finish(const std::vector<std::string>& all_keys = {}) const {
-    if (left_ == 0) return;
-    for (const auto& [key, value] : object_.members()) {
-      if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-      const std::string hint = nearest(key, all_keys);
-      bad("unknown key '" + key + "'", hint.empty() ? "remove it" : "did you mean '" + hint + "'?");
-    }
-  }
-
- private:
-  const Json& object_;
-  size_t left_;
-  std::vector<std::string> known_;
-};
-
-int64_t read_count(const Json& j, int64_t low, int64_t high = int64_t{1} << 50) {
-  const int64_t v = j.as_int();
-  if (v < low || v > high)
-    bad(std::to_string(v) + " is not in " + std::to_string(low) + ".." + std::to_string(high));
-  return v;
-}
-
-int read_int(const Json& j, int low, int high = 1 << 24) {
-  return static_cast<int>(read_count(j, low, high));
-}
-
-double read_number(const Json& j, double low) {
-  const double v = j.as_double();
-  if (!(v >= low) || !std::isfinite(v)) bad(number_text(v) + " is less than " + number_text(low));
-  return v;
-}
-
-// A word from a list of names, as its position.
-int read_word(const Json& j, std::span<const std::string_view> names) {
-  auto found = std::find(names.begin(), names.end(), j.as_string());
-  if (found != names.end()) return static_cast<int>(found - names.begin());
-  std::string all;
-  for (auto name : names) all += (all.empty() ? "" : " ") + std::string(name);
-  bad("unknown word '" + j.as_string() + "'", "one of " + all);
-}
 
 std::span<const std::string_view> knob_names(std::string_view knob) { return find_config_field(knob)->names; }
 
@@ -93,42 +24,6 @@ Json write_words(const std::vector<T>& values, std::string_view knob) {
   Json out = Json::array();
   for (T v : values) out.push(knob_names(knob)[static_cast<size_t>(v)]);
   return out;
-}
-
-std::vector<std::string> read_strings(const Json& j) {
-  std::vector<std::string> out;
-  for (const Json& item : j.items()) {
-    if (item.as_string().empty()) bad("an empty word");
-    if (std::find(out.begin(), out.end(), item.as_string()) != out.end())
-      bad("'" + item.as_string() + "' is listed twice");
-    out.push_back(item.as_string());
-  }
-  return out;
-}
-
-Json write_strings(const std::vector<std::string>& values) {
-  Json out = Json::array();
-  for (const std::string& v : values) out.push(v);
-  return out;
-}
-
-using Triple = std::array<int, 3>;
-
-// "16x16x32".
-Triple read_triple(const Json& j) {
-  const auto pieces = split(j.as_string(), 'x');
-  Triple out{};
-  for (size_t i = 0; i < 3; ++i) {
-    auto v = pieces.size() == 3 ? parse_int(pieces[i]) : std::nullopt;
-    if (!v || *v < 1 || *v > 65536)
-      bad("'" + j.as_string() + "' is not three positive numbers joined by 'x'");
-    out[i] = static_cast<int>(*v);
-  }
-  return out;
-}
-
-std::string triple_text(const Triple& t) {
-  return std::to_string(t[0]) + 'x' + std::to_string(t[1]) + 'x' + std::to_string(t[2]);
 }
 
 CacheLevel read_level(const Json& j, bool sized) {
@@ -149,15 +44,15 @@ Json write_level(const CacheLevel& l, bool sized) {
 // The operand types of a row of instructions: "bf16 bf16 f32" is A, B and accumulator.
 Instruction read_types(const Json& j) {
   const auto words = split_words(j.as_string());
-  if (words.size() != 3) bad("'" + j.as_string() + "' is not 'A B accumulator'");
+  if (words.size() != 3) bad_value("'" + j.as_string() + "' is not 'A B accumulator'");
   DType types[3];
   for (size_t i = 0; i < 3; ++i) {
     auto t = parse_dtype(words[i]);
-    if (!t) bad("unknown dtype '" + std::string(words[i]) + "'", "one of " + dtype_names());
+    if (!t) bad_value("unknown dtype '" + std::string(words[i]) + "'", "one of " + dtype_names());
     types[i] = *t;
   }
   if (!info(types[0]).operand || !info(types[1]).operand || info(types[0]).accumulator != types[2]) {
-    bad("'" + j.as_string() + "' is not a pair of operand types with their accumulator");
+    bad_value("'" + j.as_string() + "' is not a pair of operand types with their accumulator");
   }
   Instruction out;
   out.a = types[0];
@@ -246,9 +141,9 @@ PipelineTraits read_pipeline(const Json& j) {
   for (const Json& v : m.at("split_image").items()) out.split_image.push_back(read_int(v, 0, 1));
   m.finish({"name", "schedulers", "stores", "double_buffer", "smem_bytes", "split_image"});
   if (out.double_buffer.size() != out.smem_bytes.size())
-    bad("smem_bytes needs one value for each of double_buffer");
+    bad_value("smem_bytes needs one value for each of double_buffer");
   if (out.schedulers.empty() || out.stores.empty() || out.double_buffer.empty())
-    bad("an empty list allows nothing");
+    bad_value("an empty list allows nothing");
   return out;
 }
 
@@ -388,7 +283,7 @@ const std::vector<Key>& keys() {
 ArchSpec parse_arch(std::string_view json_text, std::string_view origin) {
   const Json json = Json::parse(json_text, origin);
   return at(origin, [&] {
-    if (!json.is_object()) bad("an architecture is a JSON object");
+    if (!json.is_object()) bad_value("an architecture is a JSON object");
     Members members(json);
     ArchSpec a;
     std::vector<std::string> names;
@@ -397,11 +292,11 @@ ArchSpec parse_arch(std::string_view json_text, std::string_view origin) {
       const Json* value = members.find(key.name);
       const bool here =
           key.needed == always || key.needed == (a.backend == BackendKind::cpu ? on_cpu : on_gpu);
-      if (!value && here) bad("missing key '" + std::string(key.name) + "'");
+      if (!value && here) bad_value("missing key '" + std::string(key.name) + "'");
       if (!value) continue;
       if (!here && key.needed != optional) {
-        bad("key '" + std::string(key.name) + "' does not belong to backend " +
-            std::string(to_string(a.backend)));
+        bad_value("key '" + std::string(key.name) + "' does not belong to backend " +
+                  std::string(to_string(a.backend)));
       }
       at(key.name, [&] { key.read(a, *value); });
     }

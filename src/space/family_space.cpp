@@ -4,21 +4,10 @@
 
 #include "base/embedded.h"
 #include "base/text.h"
-#include "tessera/error.h"
+#include "core/json_values.h"
 
 namespace tessera {
 namespace {
-
-[[noreturn]] void bad(const std::string& why, const std::string& remedy = {}) {
-  throw Error(ErrorCode::bad_input, why, remedy);
-}
-
-template <class F>
-void at(std::string_view where, F read) {
-  try {
-    read();
-  } catch (const Error& e) { throw e.on(where); }
-}
 
 KnobValue read_value(const KnobSpace& k, const Json& j) {
   const std::string text = j.is_string() ? j.as_string() : std::to_string(j.as_int());
@@ -26,7 +15,7 @@ KnobValue read_value(const KnobSpace& k, const Json& j) {
   KnobValue out{};
   for (size_t i = 0; i < k.fields.size(); ++i) {
     auto value = pieces.size() == k.fields.size() ? parse_value(*k.fields[i], pieces[i]) : std::nullopt;
-    if (!value) bad("bad value '" + text + "'");
+    if (!value) bad_value("bad value '" + text + "'");
     out[i] = *value;
   }
   return out;
@@ -36,10 +25,10 @@ void read_list(KnobSpace& k, const Json& list) {
   for (const Json& item : list.items()) {
     const KnobValue value = read_value(k, item);
     if (std::find(k.listed.begin(), k.listed.end(), value) != k.listed.end())
-      bad("'" + item.dump() + "' is listed twice");
+      bad_value("'" + item.dump() + "' is listed twice");
     k.listed.push_back(value);
   }
-  if (k.listed.empty()) bad("an empty list of values");
+  if (k.listed.empty()) bad_value("an empty list of values");
 }
 
 const ValueSource* find_source(const std::string& name) {
@@ -48,7 +37,7 @@ const ValueSource* find_source(const std::string& name) {
     if (s.name == name) return &s;
     names += ' ' + std::string(s.name);
   }
-  bad("unknown source '" + name + "'", "one of" + names);
+  bad_value("unknown source '" + name + "'", "one of" + names);
 }
 
 // [values], "source" or {"from": "source", "values": [...], "limit": n}.
@@ -60,10 +49,10 @@ KnobSpace read_knob(const std::string& name, const Json& j) {
     for (const ConfigField& f : config_fields()) {
       if (f.name == word || (f.key == word && !find_config_field(word))) k.fields.push_back(&f);
     }
-    if (k.fields.size() == before || word == "family") bad("unknown knob '" + std::string(word) + "'");
+    if (k.fields.size() == before || word == "family") bad_value("unknown knob '" + std::string(word) + "'");
   }
   if (k.fields.empty() || k.fields.size() > KnobValue{}.size())
-    bad("one to three knobs are decided together");
+    bad_value("one to three knobs are decided together");
   if (j.is_array()) {
     k.source = find_source("list");
     read_list(k, j);
@@ -81,10 +70,10 @@ KnobSpace read_knob(const std::string& name, const Json& j) {
     } else if (key == "limit") {
       k.limit = value.as_int();
     } else {
-      bad("unknown key '" + key + "'", "one of from values limit");
+      bad_value("unknown key '" + key + "'", "one of from values limit");
     }
   }
-  if (!k.source) bad("missing key 'from'");
+  if (!k.source) bad_value("missing key 'from'");
   return k;
 }
 
@@ -97,7 +86,7 @@ void read_knobs(FamilySpace& out, const Json& j) {
       KnobSpace k = read_knob(name, value);
       for (const ConfigField* f : k.fields) {
         const uint64_t bit = uint64_t{1} << index_of(*f);
-        if (out.knob_set & bit) bad("knob '" + std::string(f->name) + "' is decided twice");
+        if (out.knob_set & bit) bad_value("knob '" + std::string(f->name) + "' is decided twice");
         out.knob_set |= bit;
       }
       out.knobs.push_back(std::move(k));
@@ -108,7 +97,7 @@ void read_knobs(FamilySpace& out, const Json& j) {
 void read_key(FamilySpace& out, const std::string& key, const Json& value) {
   if (key == "family") {
     auto family = parse_family(value.as_string());
-    if (!family) bad("unknown family '" + value.as_string() + "'");
+    if (!family) bad_value("unknown family '" + value.as_string() + "'");
     out.family = *family;
   } else if (key == "doc") {
     value.as_string();
@@ -117,7 +106,7 @@ void read_key(FamilySpace& out, const std::string& key, const Json& value) {
   } else if (key == "types") {
     for (const Json& name : value.items()) {
       auto type = parse_dtype(name.as_string());
-      if (!type) bad("unknown dtype '" + name.as_string() + "'", "one of " + dtype_names());
+      if (!type) bad_value("unknown dtype '" + name.as_string() + "'", "one of " + dtype_names());
       out.types.push_back(*type);
     }
   } else if (key == "max_work") {
@@ -127,7 +116,7 @@ void read_key(FamilySpace& out, const std::string& key, const Json& value) {
   } else if (key == "knobs") {
     read_knobs(out, value);
   } else {
-    bad("unknown key", "one of family doc instructions types max_work max_narrow knobs");
+    bad_value("unknown key", "one of family doc instructions types max_work max_narrow knobs");
   }
 }
 
@@ -139,7 +128,7 @@ std::vector<FamilySpace> load_all() {
     if (!file) throw Error(ErrorCode::internal, path + " is not part of this binary");
     out.push_back(parse_family_space(file->text, path));
     if (out.back().family != f.family)
-      bad(path + ": family is '" + std::string(to_string(out.back().family)) + "'");
+      bad_value(path + ": family is '" + std::string(to_string(out.back().family)) + "'");
   }
   return out;
 }
