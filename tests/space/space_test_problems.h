@@ -1,6 +1,8 @@
 // Problems and random configurations that the tests of this layer share.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <random>
 #include <string>
@@ -11,6 +13,13 @@
 #include "tessera/kernel_config.h"
 
 namespace tessera {
+
+inline KernelConfig config(const std::string& text) {
+  std::string why;
+  auto c = KernelConfig::parse(text, &why);
+  EXPECT_TRUE(c) << text << ": " << why;
+  return c.value_or(KernelConfig{});
+}
 
 inline GemmView view(const std::string& text) { return lower(Problem::parse(text)); }
 

@@ -7,13 +7,6 @@
 namespace tessera {
 namespace {
 
-KernelConfig config(const std::string& text) {
-  std::string why;
-  auto c = KernelConfig::parse(text, &why);
-  EXPECT_TRUE(c) << text << ": " << why;
-  return c.value_or(KernelConfig{});
-}
-
 std::string nearest(const std::string& arch, const std::string& problem, const std::string& text) {
   const Suggestion s = suggest(view(problem), config(text), find_arch(arch));
   return s.config.empty() ? "none" : to_string(s.config[0]);

@@ -8,49 +8,22 @@
 #include <limits>
 
 #include "backend/cpu/kernels.h"
-#include "tune/verify.h"
 
 namespace tessera {
 namespace {
 
-bool runs_here() { return detect_cpu().rank >= find_arch("x86_amx").rank; }
+using testing_cpu::result;
+
+bool runs_here() { return testing_cpu::runs_here("x86_amx"); }
 
 std::unique_ptr<Kernel> kernel_for(const std::string& problem, const std::string& config, int threads = 1) {
-  static std::map<std::string, std::shared_ptr<CpuModule>> modules;
-  const Problem p = Problem::parse(problem);
-  const KernelConfig c = testing_cpu::config("cpu_amx " + config);
-  ArchSpec used = find_arch("x86_amx");
-  used.compute_units = threads;
-  const Source source = render(lower(p), c, used);
-  auto& module = modules[source.symbol];
-  if (!module) module = std::make_shared<CpuModule>(testing_cpu::backend(1).compile(source, ""));
-  return make_amx_kernel(module, used, p, Choice{c, 0, ChoiceSource::explicit_config});
+  return testing_cpu::make_kernel(make_amx_kernel, "x86_amx", problem, "cpu_amx " + config, threads);
 }
 
 void expect_right(const std::string& config, const std::string& problem, int threads = 1,
                   FillKind kind = FillKind::integers) {
   SCOPED_TRACE(problem + " | " + config);
-  auto kernel = kernel_for(problem, config, threads);
-  Operands operands(kernel->problem(), kind);
-  Verifier verifier(operands);
-  Buffers buffers = operands.bind(*kernel);
-  GuardedBuffer workspace(kernel->workspace_bytes());
-  for (void* given : {static_cast<void*>(nullptr), workspace.data()}) {
-    operands.reset_c();
-    buffers.workspace = given;
-    kernel->run(buffers);
-    const Verification v = verifier.check();
-    EXPECT_TRUE(v.ok) << v.failure;
-  }
-  EXPECT_EQ(workspace.damage(), "");
-}
-
-std::vector<char> result(const Kernel& kernel) {
-  Operands operands(kernel.problem(), FillKind::uniform);
-  kernel.run(operands.bind(kernel));
-  const GemmView& v = operands.view();
-  const auto* c = static_cast<const char*>(operands.c());
-  return {c, c + extent(v.c, v.groups) * bytes_of(v.c.type)};
+  testing_cpu::expect_right(*kernel_for(problem, config, threads), kind);
 }
 
 constexpr const char* kLayouts[] = {"rcr", "rrr", "crr", "ccr"};

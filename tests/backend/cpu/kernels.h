@@ -1,18 +1,23 @@
 // Kernels for tests, from a problem's and a config's text: rendered, compiled once per unit and process,
-// loaded.
+// loaded; and run against the reference.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backend/backend.h"
 #include "backend/cpu/compile.h"
+#include "backend/cpu/cpu_module.h"
 #include "codegen/render.h"
 #include "core/gemm_view.h"
 #include "tessera/error.h"
+#include "tune/verify.h"
 
 namespace tessera::testing_cpu {
 
@@ -49,6 +54,52 @@ inline std::unique_ptr<Kernel> make_kernel(const Problem& problem, const KernelC
 
 inline std::unique_ptr<Kernel> make_kernel(std::string_view problem, std::string_view c, int threads = 1) {
   return make_kernel(Problem::parse(problem), config(c), threads);
+}
+
+inline bool runs_here(std::string_view arch) { return detect_cpu().rank >= find_arch(arch).rank; }
+
+using MakeCpuKernel = std::unique_ptr<Kernel> (*)(std::shared_ptr<CpuModule>, const ArchSpec&, const Problem&,
+                                                  const Choice&);
+
+// A kernel of any architecture whose instructions this processor has.
+inline std::unique_ptr<Kernel> make_kernel(MakeCpuKernel make, std::string_view arch,
+                                           const std::string& problem, std::string_view config_text,
+                                           int threads = 1) {
+  static std::map<std::string, std::shared_ptr<CpuModule>> modules;
+  const Problem p = Problem::parse(problem);
+  const KernelConfig c = config(config_text);
+  ArchSpec used = find_arch(arch);
+  used.compute_units = threads;
+  const Source source = render(lower(p), c, used);
+  auto& module = modules[source.symbol];
+  if (!module) module = std::make_shared<CpuModule>(backend(1).compile(source, ""));
+  return make(module, used, p, Choice{c, 0, ChoiceSource::explicit_config});
+}
+
+// Against the reference, with a workspace of its own and with the caller's.
+inline void expect_right(const Kernel& kernel, FillKind kind = FillKind::integers) {
+  Operands operands(kernel.problem(), kind);
+  Verifier verifier(operands);
+  Buffers buffers = operands.bind(kernel);
+  GuardedBuffer workspace(kernel.workspace_bytes());
+  for (void* given : {static_cast<void*>(nullptr), workspace.data()}) {
+    operands.reset_c();
+    buffers.workspace = given;
+    kernel.run(buffers);
+    const Verification v = verifier.check();
+    EXPECT_TRUE(v.ok) << v.failure;
+    EXPECT_TRUE(v.complete);
+  }
+  EXPECT_EQ(workspace.damage(), "");
+}
+
+// What one run leaves in C.
+inline std::vector<char> result(const Kernel& kernel, FillKind kind = FillKind::uniform) {
+  Operands operands(kernel.problem(), kind);
+  kernel.run(operands.bind(kernel));
+  const GemmView& v = operands.view();
+  const auto* c = static_cast<const char*>(operands.c());
+  return {c, c + extent(v.c, v.groups) * bytes_of(v.c.type)};
 }
 
 }  // namespace tessera::testing_cpu

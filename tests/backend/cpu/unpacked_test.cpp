@@ -5,37 +5,16 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/kernels.h"
-#include "tune/verify.h"
 
 namespace tessera {
 namespace {
 
-bool runs_here(const ArchSpec& a) { return detect_cpu().rank >= a.rank; }
-
-// A kernel of any architecture this processor also satisfies.
-std::unique_ptr<Kernel> kernel_for(const ArchSpec& arch, const Problem& p, const KernelConfig& c,
-                                   int threads) {
-  static std::map<std::string, std::shared_ptr<CpuModule>> modules;
-  const Source source = render(lower(p), c, arch);
-  auto& module = modules[source.symbol];
-  if (!module) module = std::make_shared<CpuModule>(testing_cpu::backend(1).compile(source, ""));
-  ArchSpec used = arch;
-  used.compute_units = threads;
-  return make_unpacked_kernel(module, used, p, Choice{c, 0, ChoiceSource::explicit_config});
-}
+using testing_cpu::runs_here;
 
 void expect_right(std::string_view arch, const std::string& config, const std::string& problem,
                   int threads = 1) {
   SCOPED_TRACE(problem + " | " + config + " | " + std::string(arch));
-  const Problem p = Problem::parse(problem);
-  auto kernel = kernel_for(find_arch(arch), p, testing_cpu::config(config), threads);
-  Operands operands(p, FillKind::integers);
-  Verifier verifier(operands);
-  operands.reset_c();
-  kernel->run(operands.bind(*kernel));
-  const Verification v = verifier.check();
-  EXPECT_TRUE(v.ok) << v.failure;
-  EXPECT_TRUE(v.complete);
+  testing_cpu::expect_right(*testing_cpu::make_kernel(make_unpacked_kernel, arch, problem, config, threads));
 }
 
 struct Case {
@@ -56,7 +35,7 @@ class DirectTest : public testing::TestWithParam<Case> {};
 
 TEST_P(DirectTest, AnyLayoutAndSize) {
   const Case& c = GetParam();
-  if (!runs_here(find_arch(c.arch))) GTEST_SKIP() << "this processor is no " << c.arch;
+  if (!runs_here(c.arch)) GTEST_SKIP() << "this processor is no " << c.arch;
   for (const char* layout : {"rcr", "rrr", "crr", "ccr"}) {
     for (const char* shape : kShapes) {
       expect_right(c.arch, c.config, with_types(shape, c.dtype) + " layout=" + layout);
@@ -90,7 +69,7 @@ class DotTest : public testing::TestWithParam<Case> {};
 
 TEST_P(DotTest, AnySizeThatHoldsATile) {
   const Case& c = GetParam();
-  if (!runs_here(find_arch(c.arch))) GTEST_SKIP() << "this processor is no " << c.arch;
+  if (!runs_here(c.arch)) GTEST_SKIP() << "this processor is no " << c.arch;
   const KernelConfig config = testing_cpu::config(c.config);
   for (const char* shape : {"m=4 n=6 k=1", "m=6 n=16 k=33", "m=16 n=37 k=257", "m=33 n=20 k=1100",
                             "m=41 n=17 k=512", "m=9 n=100 k=100", "m=1 n=50 k=2003", "m=19 n=1 k=131"}) {
@@ -122,8 +101,15 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"x86_avx2", "cpu_dot tile=2x3 inst=1x8x1", "f8e4m3"},
                     Case{"x86_avx2", "cpu_dot tile=2x4 inst=1x8x2", "u8xi8"}));
 
+class Unpacked : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!runs_here("x86_avx512")) GTEST_SKIP() << "this processor has no AVX-512";
+  }
+};
+
 // A column of a row-major B is contiguous along k when it is the only one.
-TEST(Unpacked, DotOverTheOnlyColumnOfARowMajorB) {
+TEST_F(Unpacked, DotOverTheOnlyColumnOfARowMajorB) {
   expect_right("x86_avx512", "cpu_dot tile=1x8 inst=1x16x1 swap_ab=1",
                "gemm m=997 n=1 k=203 dtype=f32 layout=rrr");
 }
@@ -132,7 +118,7 @@ constexpr const char* kConfigs[] = {"cpu_direct tile=6x32 inst=1x16x1",
                                     "cpu_direct tile=6x16 inst=1x16x1 swap_ab=1",
                                     "cpu_dot tile=4x4 inst=1x16x1", "cpu_dot tile=2x6 inst=1x16x1 swap_ab=1"};
 
-TEST(Unpacked, Epilogues) {
+TEST_F(Unpacked, Epilogues) {
   for (const char* config : {kConfigs[0], kConfigs[3]}) {
     for (const char* rest :
          {"alpha=2", "beta=3", "alpha=2 beta=-1", "alpha=0", "alpha=0 beta=2", "epilogue=bias,relu",
@@ -141,14 +127,14 @@ TEST(Unpacked, Epilogues) {
     }
   }
   for (const char* config : {"cpu_direct tile=12x32 inst=1x16x4", "cpu_dot tile=4x6 inst=1x16x4"}) {
-    if (!runs_here(find_arch("x86_avx512_bf16"))) continue;
+    if (!runs_here("x86_avx512_bf16")) continue;
     expect_right("x86_avx512_bf16", config,
                  "gemm m=14 n=37 k=50 dtype=i8 layout=rcr epilogue=quant:0.01:3 out=i8");
     expect_right("x86_avx512_bf16", config, "gemm m=14 n=37 k=50 dtype=i8 layout=rcr beta=1");
   }
 }
 
-TEST(Unpacked, LeadingDimensionsAndBatches) {
+TEST_F(Unpacked, LeadingDimensionsAndBatches) {
   for (const char* config : kConfigs) {
     expect_right("x86_avx512", config, "gemm m=14 n=37 k=50 dtype=f32 layout=rcr lda=64 ldb=77 ldc=40");
     expect_right("x86_avx512", config, "gemm m=14 n=37 k=50 dtype=f32 layout=rcr batch=3 epilogue=add,bias");
@@ -156,7 +142,7 @@ TEST(Unpacked, LeadingDimensionsAndBatches) {
   }
 }
 
-TEST(Unpacked, ThreadsAndPartsOfK) {
+TEST_F(Unpacked, ThreadsAndPartsOfK) {
   for (const char* config : kConfigs) {
     for (int threads : {2, 3}) {
       expect_right("x86_avx512", config, "gemm m=70 n=90 k=700 dtype=f32 layout=rcr epilogue=bias", threads);
@@ -169,23 +155,18 @@ TEST(Unpacked, ThreadsAndPartsOfK) {
 }
 
 // The same parts are added in the same order, whoever computed them.
-TEST(Unpacked, ThreadsDoNotChangeASplitResult) {
-  const Problem p = Problem::parse("gemm m=9 n=21 k=3000 dtype=f32 layout=rcr");
-  const KernelConfig c = testing_cpu::config("cpu_dot tile=1x4 inst=1x16x1 split_k=4");
-  std::vector<std::vector<float>> results;
+TEST_F(Unpacked, ThreadsDoNotChangeASplitResult) {
+  std::vector<std::vector<char>> results;
   for (int threads : {1, 2, 4}) {
-    auto kernel = kernel_for(find_arch("x86_avx512"), p, c, threads);
-    Operands operands(p, FillKind::uniform);
-    operands.reset_c();
-    kernel->run(operands.bind(*kernel));
-    const float* out = static_cast<const float*>(operands.c());
-    results.emplace_back(out, out + p.m * p.n);
+    results.push_back(testing_cpu::result(*testing_cpu::make_kernel(
+        make_unpacked_kernel, "x86_avx512", "gemm m=9 n=21 k=3000 dtype=f32 layout=rcr",
+        "cpu_dot tile=1x4 inst=1x16x1 split_k=4", threads)));
   }
   EXPECT_EQ(results[0], results[1]);
   EXPECT_EQ(results[0], results[2]);
 }
 
-TEST(Unpacked, NoDepthAtAll) {
+TEST_F(Unpacked, NoDepthAtAll) {
   for (const char* config : {kConfigs[0], kConfigs[1]}) {
     expect_right("x86_avx512", config, "gemm m=14 n=37 k=0 dtype=f32 layout=rcr beta=2 epilogue=bias");
   }
