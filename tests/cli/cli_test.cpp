@@ -1,50 +1,11 @@
 // The program itself: what it prints, where, and with which exit status.
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <set>
-
 #include "base/fs.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "tessera/json.h"
+#include "program.h"
 
 namespace tessera {
 namespace {
-
-const char* const kProblem = "'gemm m=20 n=24 k=28 dtype=f32'";
-
-struct Outcome {
-  int status;
-  std::string text;  // stdout, or stdout and stderr
-};
-
-Outcome shell(const std::string& arguments, bool with_stderr) {
-  const std::string command = std::string(TESSERA_BINARY_DIR) + "/bin/tessera " + arguments;
-  const ProcessResult r = run_process({"sh", "-c", command + (with_stderr ? "" : " 2>/dev/null")}, "", 120);
-  EXPECT_EQ(r.end, ProcessResult::End::exited) << r.describe();
-  return {r.code, r.out};
-}
-
-std::string text_of(const std::string& arguments, int status = 0) {
-  const Outcome o = shell(arguments, true);
-  EXPECT_EQ(o.status, status) << arguments << "\n" << o.text;
-  return o.text;
-}
-
-Json json_of(const std::string& arguments) {
-  const Outcome o = shell(arguments + " --json", false);
-  EXPECT_EQ(o.status, 0) << arguments;
-  return Json::parse(o.text, arguments);
-}
-
-std::set<std::string> keys(const Json& j) {
-  std::set<std::string> out;
-  for (const auto& [key, value] : j.members()) out.insert(key);
-  return out;
-}
-
-bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
 
 TEST(Cli, RunGivesTheAgreedObject) {
   const Json j = json_of(std::string("run ") + kProblem + " --threads 1 --budget-ms 1");

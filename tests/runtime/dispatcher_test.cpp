@@ -3,12 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "base/fs.h"
 #include "tessera/error.h"
 #include "tessera/registry.h"
 
@@ -17,17 +16,9 @@ namespace {
 
 // One kernel cache for all tests of this program, so that a unit is compiled once.
 DispatcherOptions options() {
-  static const std::string dir = [] {
-    char path[] = "/tmp/tessera-dispatcher-test-XXXXXX";
-    std::string made = mkdtemp(path);
-    std::atexit([] {
-      std::error_code ignored;
-      std::filesystem::remove_all(options().cache_dir, ignored);
-    });
-    return made;
-  }();
+  static const TempDir dir(temp_directory());
   DispatcherOptions o;
-  o.cache_dir = dir;
+  o.cache_dir = dir.path();
   o.threads = 1;
   return o;
 }

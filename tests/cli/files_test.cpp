@@ -1,0 +1,98 @@
+// The verbs that make and read files: generate, pack, registry; and explain --time.
+#include "base/fs.h"
+#include "program.h"
+#include "variable.h"
+
+namespace tessera {
+namespace {
+
+class Files : public testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return dir_.path() + '/' + name; }
+
+  TempDir dir_{temp_directory()};
+};
+
+TEST_F(Files, GenerateWritesASet) {
+  const std::string arguments =
+      "generate --arch x86_avx2 --dtype f32,i8 --layout rcr,rrr --preselected latency";
+  const Json j = json_of(arguments + " --out " + path("set"));
+  EXPECT_EQ(keys(j), (std::set<std::string>{"arch", "variant", "kernels", "files", "manifest"}));
+  EXPECT_EQ(j.at("manifest").as_string(), path("set/manifest.json"));
+  const Json manifest = Json::parse(read_file(j.at("manifest").as_string()));
+  EXPECT_EQ(static_cast<int64_t>(manifest.at("kernels").size()), j.at("kernels").as_int());
+  // The registry of the set is one that the other verbs take.
+  EXPECT_TRUE(json_of("registry check " + path("set/registry.json")).at("valid").as_bool());
+  text_of(arguments + " --out " + path("set"), 1);  // not empty any more
+  EXPECT_TRUE(has(text_of("generate --preselected list"), "essential"));
+  EXPECT_TRUE(has(text_of("generate --dtype f32 --out " + path("x") + " --preselected latencyy", 1),
+                  "did you mean 'latency'"));
+  text_of("generate --dtype f32", 2);
+  EXPECT_FALSE(path_exists(path("x")));
+}
+
+TEST_F(Files, PackRunsWithoutACompiler) {
+  const std::string pack = path("mine.pack");
+  const Json made = json_of(std::string("pack create ") + kUnpackedProblem + " --threads 1 --out " + pack);
+  EXPECT_EQ(made.at("kernels").as_int(), 1);
+  EXPECT_TRUE(has(text_of("pack list " + pack), "m=20 n=24 k=28"));
+  EXPECT_EQ(json_of("pack check " + pack).at(0).at("damaged").size(), 0u);
+
+  Variable no_compiler("TESSERA_CXX", "/nonexistent"), empty("TESSERA_CACHE_DIR", path("empty"));
+  const std::string run = std::string("run ") + kUnpackedProblem + " --threads 1 --budget-ms 1";
+  const std::string refused = text_of(run, 1);
+  EXPECT_TRUE(has(refused, "compile_failed") && has(refused, "pack of prebuilt kernels")) << refused;
+  const Json j = json_of(run + " --pack " + pack);
+  EXPECT_TRUE(j.at("verified").as_bool());
+  EXPECT_TRUE(j.at("cached").as_bool());
+
+  std::string bytes = read_file(pack);
+  bytes[bytes.size() - 20] ^= 1;
+  write_file(path("bad.pack"), bytes);
+  text_of("pack check " + path("bad.pack"), 1);
+  text_of(run + " --pack " + path("absent.pack"), 1);
+}
+
+// As on a machine where nothing is installed: no g++, clang++ or c++ on PATH.
+TEST_F(Files, PackRunsWithAnEmptyPath) {
+  const std::string pack = path("mine.pack");
+  text_of(std::string("pack create ") + kUnpackedProblem + " --threads 1 --out " + pack);
+  const ProcessResult r = run_process(
+      {TESSERA_BINARY_DIR "/bin/tessera", "run", "gemm m=20 n=24 k=28 dtype=f16", "--threads", "1",
+       "--budget-ms", "1", "--pack", pack},
+      "", 60, {"PATH=" + dir_.path(), "TESSERA_CXX=", "CXX=", "TESSERA_CACHE_DIR=" + path("empty")});
+  EXPECT_TRUE(r.ok()) << r.out;
+  EXPECT_TRUE(has(r.out, "from pack") && has(r.out, "right")) << r.out;
+}
+
+TEST_F(Files, RegistryDecidesWhatIsChosen) {
+  const Json candidates = json_of(std::string("explain ") + kProblem).at("candidates");
+  ASSERT_GT(candidates.size(), 2u);
+  const std::string last = candidates.at(candidates.size() - 1).at("config").as_string();
+  write_file(path("one.txt"), "# the last of them\nexact " + last + "\n");
+  write_file(path("all.txt"), "any *\n");
+  EXPECT_EQ(json_of("registry check " + path("one.txt")).at("kernels").as_int(), 1);
+  EXPECT_TRUE(has(text_of("registry list " + path("one.txt")), last));
+  const Json run =
+      json_of(std::string("run ") + kProblem + " --threads 1 --budget-ms 1 --registry " + path("one.txt"));
+  EXPECT_EQ(run.at("config").as_string(), last);
+  EXPECT_TRUE(run.at("verified").as_bool());
+
+  text_of("registry merge " + path("one.txt") + " " + path("all.txt") + " --out " + path("both.json"));
+  EXPECT_EQ(json_of("registry check " + path("both.json")).at("kernels").as_int(), 2);
+  write_file(path("bad.txt"), "exact cpu_packed tiles=6x16\n");
+  EXPECT_TRUE(has(text_of("registry check " + path("bad.txt"), 1), "tiles"));
+  text_of("registry check " + path("absent.txt"), 1);
+  text_of("registry check", 2);
+}
+
+TEST_F(Files, ExplainTimesItsCandidates) {
+  const Json j = json_of(std::string("explain ") + kProblem + " --time --top 3 --threads 1 --budget-ms 1");
+  ASSERT_EQ(j.at("candidates").size(), 3u);
+  for (const Json& c : j.at("candidates").items()) EXPECT_GT(c.at("time_us").as_double(), 0);
+  EXPECT_TRUE(has(text_of(std::string("explain ") + kProblem + " --time --top 2 --threads 1 --budget-ms 1"),
+                  "measured"));
+}
+
+}  // namespace
+}  // namespace tessera
