@@ -12,7 +12,8 @@ namespace {
   throw Error(ErrorCode::bad_input, std::string("JSON value is not ") + wanted);
 }
 
-// Builds a Json from nlohmann's event stream; the DOM parser would keep the last of two equal keys in silence.
+// Builds a Json from nlohmann's event stream; the DOM parser would keep the last of two equal keys in
+// silence.
 class Builder : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Builder(std::string_view origin) : origin_(origin) {}
@@ -38,7 +39,9 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     stack_.back().key = std::move(v);
     return true;
   }
-  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& e) override { fail(e.what()); }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& e) override {
+    fail(e.what());
+  }
 
  private:
   struct Open {
@@ -157,7 +160,8 @@ const Json& Json::at(std::string_view key) const {
 
 const Json& Json::at(size_t index) const {
   const Array& all = items();
-  if (index >= all.size()) throw Error(ErrorCode::bad_input, "array index " + std::to_string(index) + " out of range");
+  if (index >= all.size())
+    throw Error(ErrorCode::bad_input, "array index " + std::to_string(index) + " out of range");
   return all[index];
 }
 

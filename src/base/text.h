@@ -10,7 +10,7 @@
 namespace tessera {
 
 std::vector<std::string_view> split(std::string_view text, char separator);  // "" gives one empty piece
-std::vector<std::string_view> split_words(std::string_view text);            // by white space, no empty pieces
+std::vector<std::string_view> split_words(std::string_view text);  // by white space, no empty pieces
 std::string_view trim(std::string_view text);
 std::string join(const std::vector<std::string>& pieces, std::string_view separator);
 
@@ -25,7 +25,8 @@ std::string number_text(float v);
 // printf-style, for human-readable output.
 std::string format(const char* fmt, ...) __attribute__((format(printf, 1, 2)));
 
-// Of `candidates`, the one nearest to `word` by edit distance if it is close enough to be a typing slip; else "".
+// Of `candidates`, the one nearest to `word` by edit distance if it is close enough to be a typing slip; else
+// "".
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 // '*' matches any run of characters, '?' one.

@@ -87,13 +87,15 @@ void cuda(const Invocation&, Findings& out) {
     const auto backend = make_backend("cuda:0");
     const ArchSpec& a = backend->arch();
     const std::string identity = backend->compiler_identity();
-    out.push_back({"cuda:0", identity.empty() ? State::warn : State::ok,
-                   a.name + ", " + std::to_string(a.compute_units) + " multiprocessors, L2 " +
-                       bytes_text(static_cast<double>(a.l2.bytes)) + ", " +
-                       (identity.empty() ? "no NVRTC" : identity),
-                   identity.empty() ? "install the CUDA toolkit's libnvrtc, or name its folder in TESSERA_CUDA_HOME" : ""});
+    out.push_back(
+        {"cuda:0", identity.empty() ? State::warn : State::ok,
+         a.name + ", " + std::to_string(a.compute_units) + " multiprocessors, L2 " +
+             bytes_text(static_cast<double>(a.l2.bytes)) + ", " + (identity.empty() ? "no NVRTC" : identity),
+         identity.empty() ? "install the CUDA toolkit's libnvrtc, or name its folder in TESSERA_CUDA_HOME"
+                          : ""});
   } catch (const Error& e) {
-    if (e.code() != ErrorCode::unsupported) out.push_back({"cuda:0", State::warn, e.what_happened(), e.what_to_do()});
+    if (e.code() != ErrorCode::unsupported)
+      out.push_back({"cuda:0", State::warn, e.what_happened(), e.what_to_do()});
   }
 }
 
@@ -210,8 +212,8 @@ void gpu_libraries(const Invocation&, Findings& out) {
   }
 }
 
-constexpr void (*kChecks[])(const Invocation&, Findings&) = {system_facts, architecture, compiler, cuda, cache,
-                                                             packs,        peers,        gpu_libraries};
+constexpr void (*kChecks[])(const Invocation&, Findings&) = {
+    system_facts, architecture, compiler, cuda, cache, packs, peers, gpu_libraries};
 
 int run(const Invocation& call) {
   call.no_more_words(0);
@@ -230,9 +232,9 @@ int run(const Invocation& call) {
   }
   if (call.json()) {
     print_json(Json::object({{"version", TESSERA_VERSION},
-                        {"checks", std::move(rows)},
-                        {"failed", static_cast<int64_t>(failed)},
-                        {"warnings", static_cast<int64_t>(warned)}}));
+                             {"checks", std::move(rows)},
+                             {"failed", static_cast<int64_t>(failed)},
+                             {"warnings", static_cast<int64_t>(warned)}}));
   }
   if (failed)
     std::fprintf(stderr, "error: %zu check(s) failed\nreproduce: %s\n", failed, call.reproduce().c_str());

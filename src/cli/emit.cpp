@@ -18,9 +18,9 @@ int run(const Invocation& call) {
   const std::string text = dispatcher.emit(problem, call.has("--whole"));
   if (call.json()) {
     print_json(Json::object({{"problem", to_string(problem)},
-                        {"arch", dispatcher.describe().at("arch")},
-                        {"config", to_string(dispatcher.explain(problem).choice.config)},
-                        {"text", text}}));
+                             {"arch", dispatcher.describe().at("arch")},
+                             {"config", to_string(dispatcher.explain(problem).choice.config)},
+                             {"text", text}}));
   } else {
     print(text);
   }
