@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-constexpr long kPatienceNs = 700'000'000;
+constexpr long kPatienceNs = 500'000'000;
 
 std::atomic<bool> stop{false};
 timer_t patience;

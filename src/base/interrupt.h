@@ -4,9 +4,9 @@
 namespace tessera {
 
 // From here on the first Ctrl-C makes interrupted() true, so that loops stop after their step and programs
-// that run_process started are killed. What has not ended the program 0.7 s later is cut short: exit status
-// 130, like a second Ctrl-C at once. Everything on disk is written aside and renamed, so either way nothing
-// is left half done.
+// that run_process started are killed. What has not ended the program half a second later is cut short: exit
+// status 130, like a second Ctrl-C at once. Everything on disk is written aside and renamed, so either way
+// nothing is left half done.
 void catch_interrupts();
 bool interrupted();
 void throw_if_interrupted();  // Error(io, "interrupted")

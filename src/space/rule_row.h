@@ -68,9 +68,6 @@ inline int64_t lanes(C c, A a) { return saturated_product({waves(c), a.wave_size
 // group.
 bool vector_fits(const Operand& o, int64_t groups, int vec);
 
-// Shared memory of a tma_ws block: stages, the buffer of C, barriers.
-int64_t tma_smem(V v, C c);
-
 // The files of rows.
 std::span<const Rule> common_rules();
 std::span<const Rule> cpu_rules();

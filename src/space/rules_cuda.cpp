@@ -1,6 +1,5 @@
 // Rules of the NVIDIA families.
-#include <algorithm>
-
+#include "core/tma_ws_shape.h"
 #include "space/rule_row.h"
 
 namespace tessera {
@@ -11,9 +10,8 @@ constexpr uint32_t kCpAsync = family_set(Family::cp_async);
 constexpr uint32_t kSimt = family_set(Family::simt);
 constexpr uint32_t kGemv = family_set(Family::gemv);
 
-constexpr int kWarpGroup = 4;        // warps that issue a wgmma together
-constexpr int64_t kRow = 128;        // bytes of k in a swizzled row of shared memory
-constexpr int64_t kBarriers = 1024;  // shared memory kept for them and for alignment
+constexpr int kWarpGroup = 4;  // warps that issue a wgmma together
+constexpr int64_t kRow = 128;  // bytes of k in a swizzled row of shared memory
 
 bool pingpong(C c) { return c.pipeline == static_cast<int>(Pipeline::pingpong); }
 bool shuffles_c(C c) { return c.store == static_cast<int>(Store::cshuffle); }
@@ -68,13 +66,14 @@ constexpr Rule kRules[] = {
     {"wgmma_k_major", kTma, 0, [](V v, C, A) { return bytes_of(v.a.type) == 2 || v.layout == Layout::rcr; },
      "wgmma reads 8-bit operands along k only (layout rcr)"},
     {"tma_smem", kTma, reads("block stages wave_m wave_groups swap_ab"),
-     [](V v, C c, A a) { return tma_smem(v, c) <= a.smem_bytes; },
+     [](V v, C c, A a) { return tma_ws_smem(v, c) <= a.smem_bytes; },
      "the stages of A and B, the buffer of C and the barriers exceed the shared memory of a block"},
     {"tma_stages", kTma | kCpAsync, reads("stages"),
      [](V, C c, A) { return c.stages >= 2 && c.stages <= 16; }, "the staging ring has 2 to 16 stages"},
     {"wgmma_registers", kTma, reads("block_m block_n wave_m"),
      [](V v, C c, A a) { return tma_accumulators(v, c, a) <= (c.wave_m > 2 * kWarpGroup ? 104 : 208); },
-     "the accumulators exceed the 208 registers that a consumer lane can spare, 104 of three warp groups' (8-bit "
+     "the accumulators exceed the 208 registers that a consumer lane can spare, 104 of three warp groups' "
+     "(8-bit "
      "floats need two sets)"},
     {"pingpong_teams", kTma, reads("pipeline wave_m wave_groups"),
      [](V, C c, A) {
@@ -131,29 +130,6 @@ constexpr Rule kRules[] = {
 };
 
 }  // namespace
-
-int64_t tma_smem(V v, C c) {
-  constexpr int64_t too_much = int64_t{1} << 40;
-  for (int knob : {c.block_m, c.block_n, c.block_k, c.wave_m, c.wave_groups, c.stages}) {
-    if (knob < 1 || knob > (1 << 16)) return too_much;
-  }
-  // Of an operand that does not lie along k whole atoms of 64 are loaded.
-  const bool b_along_k = c.swap_ab ? v.a.col_stride == 1 : v.b.row_stride == 1;
-  const int64_t rows = c.block_m + (b_along_k ? c.block_n : round_up(c.block_n, 64));
-  const int64_t stage = saturated_product({rows, c.block_k, bytes_of(v.a.type)});
-  // C leaves in slices of 64 rows, each warp group has two on their way when there is more than one; through
-  // the epilogue in slices of accumulators.
-  const int out = bytes_of(v.c.type), team = std::max(c.wave_m / kWarpGroup, 1);
-  int slice = c.swap_ab || out == 1 ? 64 : 128 / out;
-  while (c.block_n % slice) slice /= 2;
-  const int64_t slices = int64_t{c.block_n / slice} * (c.block_m / team / 64);
-  int epilogue = 32;
-  while (c.block_n % epilogue) epilogue /= 2;
-  const int64_t group_bytes = std::max<int64_t>((slices > 1 ? 2 : 1) * 64 * slice * out, 256 * epilogue);
-  const int64_t c_bytes = int64_t{team} * c.wave_groups * round_up(group_bytes, 1024);
-  const int64_t total = saturated_product({stage, c.stages});
-  return total > too_much ? too_much : total + c_bytes + 16 * int64_t{c.stages} + 16;
-}
 
 std::span<const Rule> cuda_rules() { return kRules; }
 

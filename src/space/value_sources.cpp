@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/tile_math.h"
+#include "core/tma_ws_shape.h"
 #include "space/family_space.h"
 #include "space/rule_row.h"
 
@@ -76,7 +77,7 @@ TESSERA_SOURCE(deepest) {
   out.push_back(k.listed.front());
   for (const KnobValue& stages : k.listed) {
     trial.stages = stages[0];
-    if (stages[0] > out.back()[0] && tma_smem(v, trial) <= a.smem_bytes) out.back() = stages;
+    if (stages[0] > out.back()[0] && tma_ws_smem(v, trial) <= a.smem_bytes) out.back() = stages;
   }
 }
 

@@ -7,10 +7,7 @@
 #include "backend/cuda/nvrtc.h"
 #include "codegen/render.h"
 #include "core/gemm_view.h"
-#include "cuda/abi.h"
-#include "space/rule_row.h"
 #include "space/rules.h"
-#include "space/space.h"
 #include "tessera/problem.h"
 
 namespace tessera {
@@ -64,24 +61,6 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"gemm m=512 n=512 k=512 dtype=i8",
              "tma_ws block=128x128x128 wave=8x1x1 inst=64x128x32 stages=4 pipeline=cooperative store=cshuffle persistent=1"}),
     named);
-
-// The rule that bounds shared memory and the kernel's own layout.
-TEST(TmaWsShape, TakesTheSharedMemoryThatTheRulesCount) {
-  const ArchSpec& arch = find_arch("sm_90a");
-  for (const char* text : {"gemm m=512 n=512 k=512 dtype=bf16", "gemm m=512 n=512 k=512 dtype=bf16 layout=rrr",
-                           "gemm m=512 n=512 k=512 dtype=f16 out=f32", "gemm m=512 n=512 k=512 dtype=f8e4m3"}) {
-    const GemmView v = lower(Problem::parse(text));
-    int seen = 0;
-    for (const KernelConfig& c : legal_configs(v, arch)) {
-      if (c.family_id() != Family::tma_ws || ++seen % 97) continue;
-      const bool swap = c.swap_ab != 0, a = v.a.col_stride == 1, b = v.b.row_stride == 1;
-      const tsr::TmaWsShape shape = {c.block_m, c.block_n, c.block_k, c.wave_m, c.wave_groups, c.stages, c.cluster_m,
-                                     c.cluster_n, swap, swap ? b : a, swap ? a : b, bytes_of(v.a.type), bytes_of(v.c.type)};
-      EXPECT_EQ(shape.shared_bytes(), tma_smem(v, c)) << to_string(c);
-    }
-    EXPECT_GT(seen, 97) << text;
-  }
-}
 
 }  // namespace
 }  // namespace tessera

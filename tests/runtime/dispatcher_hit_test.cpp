@@ -19,13 +19,17 @@ std::atomic<int64_t> allocations{0};
 }  // namespace
 
 // Not inlined: seen together, malloc and delete look like a mismatch to a compiler.
-[[gnu::noinline]] void* operator new(size_t bytes) {
+[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   ++allocations;
-  if (void* memory = std::malloc(bytes)) return memory;
+  return std::malloc(bytes);
+}
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  if (void* memory = operator new(bytes, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 
 namespace tessera {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "backend/gpu/gpu_kernel.h"
 #include "core/tile_math.h"
+#include "core/tma_ws_shape.h"
 #include "cuda/abi.h"
 #include "tessera/error.h"
 
@@ -44,11 +45,7 @@ class TmaWsKernel : public GpuKernel {
   TmaWsKernel(std::shared_ptr<CudaDriver> driver, std::shared_ptr<GpuModule> module, const Problem& problem,
               const Choice& choice)
       : GpuKernel(driver, std::move(module), problem, choice), cuda_(std::move(driver)) {
-    const KernelConfig& c = config_;
-    const bool swap = c.swap_ab != 0;
-    const bool a_along_k = view_.a.col_stride == 1, b_along_k = view_.b.row_stride == 1;
-    shape_ = {c.block_m, c.block_n, c.block_k, c.wave_m, c.wave_groups, c.stages, c.cluster_m, c.cluster_n, swap,
-              swap ? b_along_k : a_along_k, swap ? a_along_k : b_along_k, bytes_of(view_.a.type), bytes_of(view_.c.type)};
+    shape_ = tma_ws_shape(view_, config_);
     plan_boxes();
     plan_grid();
   }
