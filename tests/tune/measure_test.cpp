@@ -33,7 +33,7 @@ TEST(Measure, TinyWorkIsRepeatedUntilTheClockResolvesIt) {
   int most = 0;
   const std::vector<Repeated> work = {[&](int repeats) {
     most = std::max(most, repeats);
-    for (volatile int i = 0; i < repeats; i = i + 1) {}
+    for (int i = 0; i < repeats; ++i) asm volatile("");
   }};
   const auto t = measure(work, {.batch_us = 500, .budget_ms = 5});
   EXPECT_GT(most, 1000);
