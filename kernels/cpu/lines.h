@@ -26,9 +26,11 @@ struct Accumulator<L, true> {
 struct Part {
 #ifdef __AVX512BW__
   unsigned long long mask;
+  Part() = default;
   TSR_INLINE explicit Part(long long count) : mask(count >= 64 ? ~0ull : (1ull << count) - 1) {}
 #else
   long long count;
+  Part() = default;
   TSR_INLINE explicit Part(long long n) : count(n) {}
 #endif
 };
@@ -99,6 +101,32 @@ TSR_INLINE typename Vec<L>::F load_floats(const void* p, Part part) {
     const U finite = as_bits<L>(as_float<L>(magnitude << 20) * 0x1p120f);
     const U nan = (U)(magnitude == 0x7fu) & 0x7fc00000u;
     return as_float<L>(finite | nan | ((u & 0x80u) << 24));
+  }
+}
+
+// L sums as elements of kType, a floating type or theirs: those of `part` when kMasked, else all.
+template <int L, Type kType, bool kMasked, class Acc>
+TSR_INLINE void store_lanes(void* p, Acc sums, Part part) {
+  if constexpr (!kMasked) {
+    if constexpr (bytes_of(kType) == 4) {
+      store_whole(p, sums);
+    } else {
+      store_float<L, kType>(p, L, sums);
+    }
+  } else {
+#ifdef __AVX512BW__
+    if constexpr (bytes_of(kType) == 4) {
+      asm volatile("vmovdqu32 %0, %2%{%1%}" ::"v"(sums), "Yk"(part.mask), "m"(*(char*)p) : "memory");
+    } else {
+      typename Vec<L>::H h;
+      if constexpr (kType == Type::bf16) {
+        h = float_to_bf16<L>(sums);
+      } else {
+        h = float_to_half(sums);
+      }
+      asm volatile("vmovdqu16 %0, %2%{%1%}" ::"v"(h), "Yk"(part.mask), "m"(*(char*)p) : "memory");
+    }
+#endif
   }
 }
 

@@ -130,6 +130,19 @@ TSR_INLINE Vec<8>::H float_to_half(Vec<8>::F f) {
   asm("vcvtps2ph $0, %1, %0" : "=x"(h) : "x"(f));
   return h;
 }
+template <int L>
+TSR_INLINE typename Vec<L>::H float_to_bf16(typename Vec<L>::F f) {
+  using U = typename Vec<L>::U;
+#ifdef __AVX512BF16__
+  if constexpr (L == 16) {
+    typename Vec<L>::H h;
+    asm("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(f));
+    return h;
+  }
+#endif
+  const U u = as_bits<L>(f), rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, nan = (U)(f != f);
+  return __builtin_convertvector((nan & 0x7fc0u) | (~nan & rounded), typename Vec<L>::H);
+}
 #ifdef __AVX512F__
 TSR_INLINE Vec<16>::F round_even(Vec<16>::F f) {
   Vec<16>::F r;
@@ -228,11 +241,7 @@ TSR_INLINE void store_float(void* p, int live, typename Vec<L>::F f) {
   } else if constexpr (kType == Type::f16) {
     put(static_cast<unsigned short*>(p), float_to_half(f));
   } else if constexpr (kType == Type::bf16) {
-    const typename V::U u = as_bits<L>(f);
-    const typename V::U rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-    const typename V::U nan = (typename V::U)(f != f);
-    put(static_cast<unsigned short*>(p),
-        __builtin_convertvector((nan & 0x7fc0u) | (~nan & rounded), typename V::H));
+    put(static_cast<unsigned short*>(p), float_to_bf16<L>(f));
   } else if constexpr (kType == Type::f8e4m3) {
     put(static_cast<unsigned char*>(p), float_to_f8<L, 3, 7>(f, 448.0f, 0x7f));
   } else if constexpr (kType == Type::f8e5m2) {

@@ -11,6 +11,8 @@ CpuKernel::CpuKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, co
       entry_(module_->entry()),
       view_(lower(problem)),
       config_(choice.config),
+      alpha_(static_cast<float>(problem.alpha)),
+      beta_(static_cast<float>(problem.beta)),
       threads_(arch.compute_units),
       vector_bits_(arch.vector_bits) {
   const Instruction* inst = arch.find_instruction(view_.a.type, view_.b.type, config_);
@@ -27,12 +29,7 @@ void CpuKernel::pack_b(const void*, void*, int64_t) const {
   throw Error(ErrorCode::unsupported, "this kernel takes B as it is", "add prepack=b to the problem");
 }
 
-void CpuKernel::set_epilogue(tsr::EpilogueArgs& e, const Buffers& buffers) const {
-  e.c = buffers.c;
-  e.c_stride = view_.c.row_stride;
-  e.alpha = static_cast<float>(buffers.alpha.value_or(problem_.alpha));
-  e.beta = static_cast<float>(buffers.beta.value_or(problem_.beta));
-  e.plain = e.alpha == 1.0f && e.beta == 0.0f;
+void CpuKernel::set_steps(tsr::EpilogueArgs& e, const Buffers& buffers) const {
   int d = 0;
   for (int i = 0; i < view_.epilogue.count; ++i) {
     const EpilogueStep& step = view_.epilogue.steps[static_cast<size_t>(i)];

@@ -29,7 +29,15 @@ class CpuKernel : public Kernel {
     return e;
   }
   // The same in place: writes only what the epilogue reads.
-  void set_epilogue(tsr::EpilogueArgs& e, const Buffers& buffers) const;
+  void set_epilogue(tsr::EpilogueArgs& e, const Buffers& buffers) const {
+    e.c = buffers.c;
+    e.c_stride = view_.c.row_stride;
+    e.alpha = buffers.alpha ? static_cast<float>(*buffers.alpha) : alpha_;
+    e.beta = buffers.beta ? static_cast<float>(*buffers.beta) : beta_;
+    e.plain = e.alpha == 1.0f && e.beta == 0.0f;
+    if (view_.epilogue.count) set_steps(e, buffers);
+  }
+  void set_steps(tsr::EpilogueArgs& e, const Buffers& buffers) const;
   // Moves C and the full D tensors of `e`, made by epilogue_args(buffers), to another group.
   void set_group(tsr::EpilogueArgs& e, const Buffers& buffers, int64_t group) const;
 
@@ -44,6 +52,7 @@ class CpuKernel : public Kernel {
   CpuModule::Entry entry_;
   GemmView view_;
   KernelConfig config_;
+  float alpha_, beta_;
   Instruction inst_;
   int threads_;
   int vector_bits_;
