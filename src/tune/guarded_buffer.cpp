@@ -13,6 +13,7 @@ namespace tessera {
 namespace {
 
 constexpr unsigned char kBand = 0xb7;
+constexpr size_t kLine = 64;  // of the cache, and the widest load
 
 size_t page() {
   static const auto size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -23,7 +24,8 @@ size_t page() {
 
 GuardedBuffer::GuardedBuffer(size_t bytes, size_t align) : bytes_(bytes) {
   // [no access][band ... data ... band][no access], the band before at least one page.
-  const size_t inner = (bytes + align + 2 * page() - 1) / page() * page();
+  const size_t away = align > kLine ? kLine : 0;
+  const size_t inner = (bytes + away + align + 2 * page() - 1) / page() * page();
   mapped_ = inner + 2 * page();
   mapping_ = mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   char* const begin = static_cast<char*>(mapping_) + page();
@@ -34,7 +36,7 @@ GuardedBuffer::GuardedBuffer(size_t bytes, size_t align) : bytes_(bytes) {
                 "use a smaller problem");
   }
   madvise(begin, inner, MADV_HUGEPAGE);
-  data_ = begin + (inner - bytes) / align * align;
+  data_ = begin + (inner - away - bytes) / align * align;
   std::memset(begin, kBand, static_cast<size_t>(data_ - begin));
   std::memset(data_ + bytes, kBand, static_cast<size_t>(begin + inner - (data_ + bytes)));
 }

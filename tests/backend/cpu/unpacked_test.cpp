@@ -29,7 +29,8 @@ std::string with_types(const std::string& shape, const char* dtype) {
 
 // Around whole vectors, tiles and blocks of k; single rows and columns.
 constexpr const char* kShapes[] = {"m=1 n=1 k=1",    "m=5 n=7 k=11",   "m=16 n=16 k=16", "m=17 n=33 k=65",
-                                   "m=3 n=70 k=130", "m=40 n=9 k=257", "m=64 n=1 k=64",  "m=2 n=48 k=1030"};
+                                   "m=3 n=70 k=130", "m=40 n=9 k=257", "m=64 n=1 k=64",  "m=2 n=48 k=1030",
+                                   "m=23 n=50 k=20", "m=9 n=24 k=24"};
 
 class DirectTest : public testing::TestWithParam<Case> {};
 
@@ -131,6 +132,29 @@ TEST_F(Unpacked, Epilogues) {
     expect_right("x86_avx512_bf16", config,
                  "gemm m=14 n=37 k=50 dtype=i8 layout=rcr epilogue=quant:0.01:3 out=i8");
     expect_right("x86_avx512_bf16", config, "gemm m=14 n=37 k=50 dtype=i8 layout=rcr beta=1");
+  }
+}
+
+// Tiles that overlap, or stand still, store nothing twice that C's old values enter.
+TEST_F(Unpacked, RowsThatDoNotFillATile) {
+  for (const char* tile : {"6x32", "12x32", "5x16", "2x64"}) {
+    const std::string config = "cpu_direct tile=" + std::string(tile) + " inst=1x16x1";
+    for (int m : {1, 2, 3, 4, 5, 7, 8, 11, 13, 19, 27}) {
+      for (const char* rest :
+           {"layout=rrr", "layout=rrr beta=3", "layout=crr epilogue=bias", "layout=rcr beta=1"}) {
+        expect_right("x86_avx512", config, "gemm n=41 k=18 dtype=f32 m=" + std::to_string(m) + ' ' + rest);
+      }
+    }
+  }
+}
+
+// Columns that come from memory are read a few rows at a time.
+TEST_F(Unpacked, ColumnsBeyondTheCache) {
+  for (const char* config : {"cpu_direct tile=6x64 inst=1x16x1", "cpu_direct tile=4x64 inst=1x16x1"}) {
+    for (int m : {1, 3, 5, 20}) {
+      expect_right("x86_avx512", config,
+                   "gemm n=1160 k=1030 dtype=f32 layout=rrr beta=2 m=" + std::to_string(m));
+    }
   }
 }
 
