@@ -312,12 +312,14 @@ struct Direct {
     const long long k_total = args.k_end - args.k_begin;
     const bool words = cols_in_place(s, k_total);
     const bool ready = words && (kMaskedLoads || col_total % kCols == 0);
-    constexpr long long kBlock = Staged::kDepth * kGroup;
-    const long long block =
-        ready && (kRows >= 6 || row_total <= kRows) ? args.block_k : least(kBlock, args.block_k);
-    const bool one_block = k_total <= block;
     // Rows fewer than a tile's would need more tiles than can wait.
     const bool row_words = rows_in_place(s, k_total) && (row_total >= kRows || row_total == kHalfRows);
+    // What is staged has room for so much of k.
+    constexpr long long kBlock = Staged::kDepth * kGroup;
+    const bool staged_any = !ready || !row_words;
+    const long long block =
+        !staged_any && (kRows >= 6 || row_total <= kRows) ? args.block_k : least(kBlock, args.block_k);
+    const bool one_block = k_total <= block;
 
     Staged staged;
     const long long row_tiles = least(Staged::kRowTiles, (row_total + kRows - 1) / kRows);
