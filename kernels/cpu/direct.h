@@ -267,8 +267,9 @@ struct Direct {
             fits_ways(s.col_k, Staged::kDepth));
   }
   static TSR_INLINE bool rows_in_place(const Shape& s, long long depth) {
+    // Up to 16 lines cost less where they compete than their copies do.
     return Math::template in_memory<Math::kRow, Math::kOffset>(s.row_k, depth) &&
-           (fits_ways(s.row_stride, kRows) || s.row_k != kRowSize || depth <= 2 * L);
+           (kRows <= 16 || fits_ways(s.row_stride, kRows) || s.row_k != kRowSize || depth <= 2 * L);
   }
 
   static TSR_INLINE Job job_for(const UnpackedArgs& args) {

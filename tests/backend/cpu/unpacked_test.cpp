@@ -150,7 +150,7 @@ TEST_F(Unpacked, RowsThatDoNotFillATile) {
 
 // Rows a power of two apart are staged, a block of a deep k at a time.
 TEST_F(Unpacked, DeepRowsPagesApart) {
-  for (const char* config : {"cpu_direct tile=12x16 inst=1x16x1", "cpu_direct tile=16x16 inst=1x16x1"}) {
+  for (const char* config : {"cpu_direct tile=24x16 inst=1x16x1", "cpu_direct tile=16x16 inst=1x16x1"}) {
     expect_right("x86_avx512", config, "gemm m=40 n=16 k=8192 dtype=f32 layout=rrr");
     expect_right("x86_avx512", config, "gemm m=5 n=13 k=2048 dtype=f32 layout=rrr beta=1");
   }
