@@ -67,6 +67,10 @@ class Kernel {
   // Until everything enqueued on the device is done; Error(device) when some of it failed. A CPU has nothing to wait for.
   virtual void wait() const {}
 
+  // How far a sum of products may be off beyond f32 arithmetic, in relation to the product of its factors' Euclidean norms:
+  // 0 but where the hardware keeps fewer bits.
+  virtual double sum_error() const { return 0; }
+
   // Where buffers must lie; null: the host's memory.
   virtual DeviceMemory* memory() const { return nullptr; }
 

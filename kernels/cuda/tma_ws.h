@@ -8,11 +8,10 @@
 #pragma once
 
 #include "cuda/abi.h"
-#include "cuda/convert.h"
+#include "cuda/output.h"
 #include "cuda/ptx.h"
 #include "cuda/realign.h"
 #include "cuda/wgmma.h"
-#include "gpu/epilogue.h"
 
 namespace tsr {
 
@@ -43,9 +42,7 @@ struct tma_ws {
 
   typedef Bits<C::type_out> Out;
   static constexpr bool kInteger = !is_float(C::type_a);
-  template <bool, class T, class F> struct Pick { typedef T type; };
-  template <class T, class F> struct Pick<false, T, F> { typedef F type; };
-  typedef typename Pick<kInteger, int, float>::type Acc;
+  typedef typename Output<C>::Acc Acc;
   static constexpr int kAccs = kBlockN / 2;
 
   // The tensor cores add products of 8-bit floats with some 14 bits: each step of k is added to f32 sums apart.
@@ -343,8 +340,7 @@ struct tma_ws {
   static __device__ __forceinline__ u32 scaled_pair(const Acc* v, const TmaWsArgs& args) {
     return pack2<C::type_out>(scaled(v[0], args), scaled(v[1], args));
   }
-  // i32 results of integers stay integers.
-  static constexpr bool kRaw = kInteger && C::type_out == Type::i32;
+  static constexpr bool kRaw = Output<C>::kRaw;
 
   // Two neighbours of a row.
   static __device__ __forceinline__ void stage_pair(u32 buffer, const Acc* v, int row, int col, const TmaWsArgs& args) {
@@ -467,69 +463,40 @@ struct tma_ws {
       }
     }
   }
-  // One copy for all slices of a tile.
+  // One copy for all slices of a tile. Neighbouring threads take neighbours of a row of the problem's C, where they are
+  // aligned four at a time.
   static __device__ __noinline__ void finish_slice(int first_row, int first_col, int batch, u32 memory,
                                                    const TmaWsArgs& params) {
     // A copy, which stores to C cannot change: what the loop uses stays in registers.
     const TmaWsArgs args = params;
     if (args.wide) {
-      finish_slice_by<4>(first_row, first_col, batch, memory, args);
+      finish_lines<4>(first_row, first_col, batch, memory, args);
     } else {
-      finish_slice_by<1>(first_row, first_col, batch, memory, args);
+      finish_lines<1>(first_row, first_col, batch, memory, args);
     }
   }
-  // kWidth neighbours of a row of the problem's C at a time, neighbouring threads on neighbours.
   template <int kWidth>
-  static __device__ __forceinline__ void finish_slice_by(int first_row, int first_col, int batch, u32 memory,
-                                                         const TmaWsArgs& args) {
+  static __device__ __forceinline__ void finish_lines(int first_row, int first_col, int batch, u32 memory,
+                                                      const TmaWsArgs& args) {
     constexpr int kColumns = kShape.epilogue_slice();
     constexpr int kAcross = (C::swap_ab ? 64 : kColumns) / kWidth;
 #pragma unroll 4
     for (int i = 0; i < 64 * kColumns / kWidth / 128; ++i) {
-      int q = i * 128 + static_cast<int>(threadIdx.x) % 128;
-      int along = q % kAcross * kWidth, line = q / kAcross;
+      const int q = i * 128 + static_cast<int>(threadIdx.x) % 128;
+      const int along = q % kAcross * kWidth, line = q / kAcross;
       int row = C::swap_ab ? along : line, col = C::swap_ab ? line : along;
       u32 bits[kWidth];
       ptx::load_shared(memory + staged_acc(row, col), bits);
       row += first_row, col += first_col;
       if (row < args.rows && col < args.cols) {
         if constexpr (C::swap_ab) {
-          finish(bits, col, row, args.rows, batch, args);
+          Output<C>::template finish<kWidth>(bits, col, row, args.rows, batch, args);
         } else {
-          finish(bits, row, col, args.cols, batch, args);
+          Output<C>::template finish<kWidth>(bits, row, col, args.cols, batch, args);
         }
       }
     }
   }
-  static __device__ __forceinline__ u32 bits_of(float x) { return __float_as_uint(x); }
-  static __device__ __forceinline__ u32 bits_of(int x) { return static_cast<u32>(x); }
-
-  // Neighbours of a row of the problem's C, which has n columns.
-  template <int kWidth>
-  static __device__ __forceinline__ void finish(const u32 (&bits)[kWidth], int row, int col, int n, int batch,
-                                                const TmaWsArgs& args) {
-    const GpuEpilogueArgs& e = args.epilogue;
-    Out* c = static_cast<Out*>(args.c) + batch * args.c_batch_stride + row * args.c_leading + col;
-    if constexpr (kRaw && C::epilogue_count == 0) {
-      if (e.alpha == 1 && (e.beta == 0 || e.beta == 1)) {
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i) c[i] = bits[i] + (e.beta == 0 ? 0 : c[i]);
-        return;
-      }
-    }
-    float x[kWidth];
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) x[i] = scaled(as_acc(__uint_as_float(bits[i])), args);
-    if (e.beta != 0) {
-      float old[kWidth];
-      tsr::load<C::type_out>(c, old);
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) x[i] += e.beta * old[i];
-    }
-    apply_steps<C, kWidth>(x, row, col, batch, n, e);
-    tsr::store<C::type_out>(c, x);
-  }
-
   static __device__ __forceinline__ void store(Acc (&acc)[kBlocksM][kAccs], const TensorMap* map, const Work& w,
                                                const Shared& s, const TmaWsArgs& args, int consumer, int group,
                                                int& rounds) {

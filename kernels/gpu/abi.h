@@ -11,4 +11,12 @@ struct GpuEpilogueArgs {
   float params[8][2];
 };
 
+// Where and how results leave.
+struct GpuOutput {
+  void* c;
+  long long c_leading, c_batch_stride;  // of the problem's C, row-major
+  int wide;  // n and where rows of C and of full D tensors start are multiples of 4 elements
+  GpuEpilogueArgs epilogue;
+};
+
 }  // namespace tsr

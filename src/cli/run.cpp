@@ -36,7 +36,7 @@ Report run_and_measure(const Kernel& kernel, const Invocation& call) {
   kernel.run(buffers);
   operands.fetch(kernel);
   if (!call.has("--no-verify")) {
-    report.verification = Verifier(operands).check();
+    report.verification = Verifier(operands, kernel.sum_error()).check();
     report.verified = report.verification.ok;
   }
   const double budget = call.number("--budget-ms", 200);

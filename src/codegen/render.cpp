@@ -45,7 +45,9 @@ void add_steps(Prelude& prelude, const GemmView& v, const KernelConfig& c) {
 }
 
 // Whether the driver copies an operand before the kernel that loads by TMA.
-bool realigns(const GemmView& v) { return !tma_walks(v.a, v.groups) || !tma_walks(v.b, v.groups); }
+bool realigns(const GemmView& v, const KernelConfig& c) {
+  return c.family_id() == Family::tma_ws && (!tma_walks(v.a, v.groups) || !tma_walks(v.b, v.groups));
+}
 
 std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSpec& a,
                           const Instruction& inst) {
@@ -60,7 +62,7 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
   } else {  // loads from memory are part of the kernel
     prelude.number("a_along_k", v.a.col_stride == 1);
     prelude.number("b_along_k", v.b.row_stride == 1);
-    prelude.number("realign", realigns(v));
+    prelude.number("realign", realigns(v, c));
   }
   prelude.word("Inst", "inst", inst.name);
   auto seen = [&](DType memory) { return family.compute_types ? compute_type(memory, inst) : memory; };
@@ -86,7 +88,7 @@ std::string entry_of(BackendKind backend, const std::string& family, const GemmV
          "::kMinBlocks)" + (cluster > 1 ? format(" __cluster_dims__(%d, 1, 1)", cluster) : "") + "\n" +
          symbol + "(const __grid_constant__ " + kernel + "::Params params) {\n  " + kernel +
          "::run(params);\n}\n" +
-         (realigns(v) ? "extern \"C\" __global__ void __launch_bounds__(tsr::Realign::kThreads)\n" + symbol +
+         (realigns(v, c) ? "extern \"C\" __global__ void __launch_bounds__(tsr::Realign::kThreads)\n" + symbol +
                             "_realign(const __grid_constant__ tsr::RealignParams params) {\n  "
                             "tsr::Realign::run(params);\n}\n"
                       : "");

@@ -75,6 +75,7 @@ void read_instructions(ArchSpec& a, const Json& rows) {
       const double flops = read_number(m.at("flops_per_cycle"), 0);
       std::vector<Triple> shapes, preshuffle;
       for (const Json& s : m.at("shapes").items()) shapes.push_back(read_triple(s));
+      const Json* bits = m.find("sum_bits");
       const Json* own = m.find("preshuffle_shapes");
       if (own) {
         for (const Json& s : own->items()) preshuffle.push_back(read_triple(s));
@@ -85,6 +86,7 @@ void read_instructions(ArchSpec& a, const Json& rows) {
         Instruction row = read_types(types);
         row.name = name;
         row.flops_per_cycle = flops;
+        if (bits) row.sum_bits = static_cast<int>(read_count(*bits, 1));
         auto add = [&](const Triple& shape) {
           std::tie(row.m, row.n, row.k) = std::tuple_cat(shape);
           auto has = [&](const std::vector<Triple>& list) {
@@ -99,7 +101,7 @@ void read_instructions(ArchSpec& a, const Json& rows) {
           if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) add(shape);
         }
       }
-      m.finish({"name", "types", "shapes", "preshuffle_shapes", "flops_per_cycle"});
+      m.finish({"name", "types", "shapes", "preshuffle_shapes", "flops_per_cycle", "sum_bits"});
     });
   }
 }
@@ -115,7 +117,7 @@ Json write_instructions(const ArchSpec& a) {
     for (; last < a.instructions.size(); ++last) {
       const Instruction& i = a.instructions[last];
       if (i.name != head.name || types_text(i) != types_text(head) ||
-          i.flops_per_cycle != head.flops_per_cycle)
+          i.flops_per_cycle != head.flops_per_cycle || i.sum_bits != head.sum_bits)
         break;
       if (i.standard) shapes.push(triple_text({i.m, i.n, i.k}));
       if (i.preshuffle) preshuffle.push(triple_text({i.m, i.n, i.k}));
@@ -124,7 +126,9 @@ Json write_instructions(const ArchSpec& a) {
     Json row = Json::object(
         {{"name", head.name}, {"types", Json::array().push(types_text(head))}, {"shapes", shapes}});
     if (!same) row.set("preshuffle_shapes", preshuffle);
-    rows.push(row.set("flops_per_cycle", head.flops_per_cycle));
+    row.set("flops_per_cycle", head.flops_per_cycle);
+    if (head.sum_bits != Instruction{}.sum_bits) row.set("sum_bits", head.sum_bits);
+    rows.push(row);
     first = last;
   }
   return rows;

@@ -10,6 +10,10 @@ constexpr std::string_view kTmaWsKnobs[] = {"block_m",     "block_n", "block_k",
                                             "wave_groups", "stages",  "store",   "cluster_m",
                                             "cluster_n",   "swap_ab", "split_k"};
 
+constexpr std::string_view kCpAsyncKnobs[] = {"block_m", "block_n", "block_k", "wave_m", "wave_n", "stages", "vec_a", "vec_b"};
+constexpr std::string_view kSimtKnobs[] = {"block_m", "block_n", "block_k", "tile_m", "tile_n", "stages", "vec_a", "vec_b"};
+constexpr std::string_view kGemvKnobs[] = {"tile_m", "tile_n", "wave_n", "wave_k", "vec_a", "vec_b", "swap_ab"};
+
 using enum BackendKind;
 constexpr FamilyInfo kFamilies[] = {
     {Family::cpu_packed, cpu, "cpu/packed.h", "register tile over panels of packed B, cache-blocked",
@@ -20,9 +24,9 @@ constexpr FamilyInfo kFamilies[] = {
      false, false},
     {Family::cpu_amx, cpu, "cpu/amx.h", "AMX tiles", kSwapKnobs, true, false},
     {Family::tma_ws, cuda, "cuda/tma_ws.h", "TMA loads, wgmma, specialised warps", kTmaWsKnobs, false, false},
-    {Family::cp_async, cuda, "", "cp.async staging, mma.sync", {}, false, false},
-    {Family::simt, cuda, "", "plain FMA", {}, false, false},
-    {Family::gemv, cuda, "", "memory-bound, m or n at most 16", {}, false, false},
+    {Family::cp_async, cuda, "cuda/cp_async.h", "cp.async staging, mma.sync", kCpAsyncKnobs, false, false},
+    {Family::simt, cuda, "cuda/simt.h", "plain FMA", kSimtKnobs, false, false},
+    {Family::gemv, cuda, "cuda/gemv.h", "memory-bound, m or n at most 32", kGemvKnobs, false, false},
     {Family::mfma, hip, "", "MFMA tiles of gfx9", {}, false, false},
     {Family::wmma, hip, "", "WMMA tiles of gfx11 and gfx12", {}, false, false},
 };

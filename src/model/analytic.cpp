@@ -1,3 +1,4 @@
+#include "model/cuda_blocks.h"
 #include "model/model.h"
 #include "model/tma_ws.h"
 #include "model/work.h"
@@ -13,13 +14,18 @@ class Analytic : public Model {
                std::span<double> us) const override {
     const CostTable costs(a);
     const TmaCosts tma(a);
+    const BlockCosts blocks(a);
     const double cycles_per_us = (a.clock_ghz > 0 ? a.clock_ghz : 1.0) * 1e3;
-    for (size_t i = 0; i < configs.size(); ++i) {
-      const double cycles = configs[i].family_id() == Family::tma_ws
-                                ? tma_ws_cycles(v, configs[i], a, tma)
-                                : total_cycles(work_of(v, configs[i], a, costs));
-      us[i] = cycles / cycles_per_us;
-    }
+    const auto cycles_of = [&](const KernelConfig& c) {
+      switch (c.family_id()) {
+        case Family::tma_ws: return tma_ws_cycles(v, c, a, tma);
+        case Family::gemv:
+        case Family::simt:
+        case Family::cp_async: return block_cycles(v, c, a, blocks);
+        default: return total_cycles(work_of(v, c, a, costs));
+      }
+    };
+    for (size_t i = 0; i < configs.size(); ++i) us[i] = cycles_of(configs[i]) / cycles_per_us;
   }
 };
 

@@ -11,6 +11,7 @@ namespace {
 constexpr double kWarpgroupRows = 64;
 constexpr double kRowBytes = 128;           // of k in a stage
 constexpr double kInstructionBytes = 32;    // of k in one wgmma
+constexpr double kShortLine = 1024;         // bytes: shorter lines are copied no faster
 constexpr double kReferenceBlock = 128 * 256;
 
 }  // namespace
@@ -53,7 +54,10 @@ double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a
   // Operands that TMA cannot walk are read and written once more, by a kernel of its own.
   double copied = 0;
   for (const Operand* o : {&v.a, &v.b}) {
-    if (!tma_walks(*o, v.groups)) copied += 2.0 * static_cast<double>(v.groups) * o->rows * o->cols * bytes_of(o->type);
+    if (tma_walks(*o, v.groups)) continue;
+    const double line = static_cast<double>(o->contiguous()) * bytes_of(o->type);
+    const double lines = static_cast<double>(v.groups) * (o->row_major() ? o->rows : o->cols);
+    copied += 2 * lines * std::max(line, kShortLine);
   }
   const double copy = copied > 0 ? t.tma_launch + copied / t.tma_dram_bytes : 0;
   const double memory = v.bytes() / t.tma_dram_bytes;

@@ -16,12 +16,13 @@ constexpr int64_t kRow = 128;  // bytes of k in a swizzled row of shared memory
 bool pingpong(C c) { return c.pipeline == static_cast<int>(Pipeline::pingpong); }
 bool shuffles_c(C c) { return c.store == static_cast<int>(Store::cshuffle); }
 
+bool is_f8(V v) { return info(v.a.type).is_float && bytes_of(v.a.type) == 1; }
+
 // f32 registers of a consumer lane: 8-bit floats keep a second set, to which partial sums are promoted.
 int64_t tma_accumulators(V v, C c, A a) {
   const int64_t consumers = saturated_product({c.wave_m, a.wave_size});
   if (consumers < 1) return int64_t{1} << 40;
-  const bool promoted = info(v.a.type).is_float && bytes_of(v.a.type) == 1;
-  return saturated_product({c.block_m, c.block_n, promoted ? 2 : 1}) / consumers;
+  return saturated_product({c.block_m, c.block_n, is_f8(v) ? 2 : 1}) / consumers;
 }
 
 int64_t simt_threads(C c) {
@@ -29,10 +30,9 @@ int64_t simt_threads(C c) {
   return saturated_product({c.block_m / c.tile_m, c.block_n / c.tile_n});
 }
 
-bool cp_async_width(const Operand& o, int vec) {
-  const int64_t bytes = int64_t{vec} * bytes_of(o.type);
-  return bytes == 4 || bytes == 8 || bytes == 16;
-}
+// Whether W, the operand that gemv streams, and the other one lie along k.
+bool streamed_along_k(V v, C c) { return c.swap_ab ? v.a.col_stride == 1 : v.b.row_stride == 1; }
+bool both_along_k(V v) { return v.a.col_stride == 1 && v.b.row_stride == 1; }
 
 constexpr Rule kRules[] = {
     {"wgmma_n", kTma, reads("block_n inst_n"), [](V, C c, A) { return c.block_n == c.inst_n; },
@@ -60,9 +60,13 @@ constexpr Rule kRules[] = {
        return saturated_product({c.block_k, bytes_of(v.a.type)}) == kRow;
      },
      "block_k is one swizzled row of 128 bytes"},
-    {"tma_store", kTma, reads("store"),
-     [](V v, C c, A) { return !shuffles_c(c) || tma_walks(v.c, v.groups); },
-     "cshuffle stores through TMA: C's leading dimension and batch stride are multiples of 16 bytes"},
+    {"tma_store", kTma, reads("store block_n swap_ab"),
+     [](V v, C c, A) {
+       const bool whole = c.swap_ab || divides(16, saturated_product({c.block_n, bytes_of(v.c.type)}));
+       return !shuffles_c(c) || (tma_walks(v.c, v.groups) && whole);
+     },
+     "cshuffle stores through TMA: C's leading dimension and batch stride, and a block's rows, are multiples of 16 bytes"},
+    {"wgmma_depth", kTma, 0, [](V v, C, A) { return v.k >= 1; }, "the tma_ws kernel multiplies at least once: k >= 1"},
     {"wgmma_k_major", kTma, 0, [](V v, C, A) { return bytes_of(v.a.type) == 2 || v.layout == Layout::rcr; },
      "wgmma reads 8-bit operands along k only (layout rcr)"},
     {"tma_smem", kTma, reads("block stages wave_m wave_groups swap_ab"),
@@ -94,9 +98,26 @@ constexpr Rule kRules[] = {
               c.cluster_n <= ceil_div(cols_of(v, c), c.block_n);
      },
      "the cluster is larger than the grid of blocks"},
-    {"cp_async_width", kCpAsync, reads("vec_a vec_b"),
-     [](V v, C c, A) { return cp_async_width(v.a, c.vec_a) && cp_async_width(v.b, c.vec_b); },
-     "cp.async copies 4, 8 or 16 bytes: vec_a or vec_b is of another width"},
+    {"cp_async_tile", kCpAsync, reads("block_m block_n wave_m wave_n"),
+     [](V, C c, A) {
+       return divides(saturated_product({c.wave_m, 16}), c.block_m) && divides(saturated_product({c.wave_n, 16}), c.block_n);
+     },
+     "a warp takes whole multiples of 16 rows and 16 columns"},
+    {"cp_async_registers", kCpAsync, reads("block wave"),
+     [](V v, C c, A a) {
+       const int64_t threads = lanes(c, a), sums = saturated_product({c.block_m, c.block_n});
+       const int64_t staged = saturated_product({int64_t{c.block_m} + c.block_n, c.block_k, bytes_of(v.a.type)});
+       return threads >= 1 && sums <= 64 * threads && staged <= 128 * threads;
+     },
+     "a lane keeps at most 64 sums and 128 bytes of a stage"},
+    {"cp_async_smem", kCpAsync, reads("block stages"),
+     [](V v, C c, A a) {
+       const int64_t one = saturated_product({int64_t{c.block_m} + c.block_n, c.block_k, v.acc == DType::i32 ? 1 : 2});
+       return saturated_product({one, c.stages}) <= a.smem_bytes;
+     },
+     "the stages of A and B (8-bit floats as f16) exceed the shared memory of a block"},
+    {"cp_async_along_k", kCpAsync, 0, [](V v, C, A) { return v.acc != DType::i32 || both_along_k(v); },
+     "the tensor cores take integers along k only (layout rcr)"},
     {"cp_async_waves", kCpAsync, reads("wave_k"), [](V, C c, A) { return c.wave_k == 1; },
      "the cp_async kernel does not split a block's depth over warps (wave_k 1)"},
     {"simt_threads", kSimt, reads("block_m block_n tile"),
@@ -111,22 +132,41 @@ constexpr Rule kRules[] = {
               saturated_product({c.tile_m, c.tile_n}) <= a.registers_per_thread / 2;
      },
      "the accumulators of tile_m x tile_n exceed half of a thread's registers"},
+    {"simt_loads", kSimt, reads("block tile"),
+     [](V, C c, A) { return saturated_product({int64_t{c.block_m} + c.block_n, c.block_k}) <= 32 * simt_threads(c); },
+     "a thread stages at most 32 elements at a time"},
     {"simt_stages", kSimt, reads("stages"), [](V, C c, A) { return c.stages <= 2; },
      "the simt kernel has one or two stages"},
     {"simt_depth", kSimt, reads("block_k inst_k"), [](V, C c, A) { return divides(c.inst_k, c.block_k); },
      "block_k is not a whole number of dot products (inst_k)"},
+    {"simt_smem", kSimt, reads("block stages"),
+     [](V v, C c, A a) {
+       const int64_t rows = int64_t{c.block_m} + c.block_n;
+       const int64_t one = v.acc == DType::i32 ? saturated_product({rows, c.block_k}) : saturated_product({rows + 8, c.block_k, 4});
+       return saturated_product({one, c.stages}) <= a.smem_bytes;
+     },
+     "the stages of A and B, as f32, exceed the shared memory of a block"},
+    {"simt_vec", kSimt, reads("block vec_a vec_b"),
+     [](V v, C c, A) {
+       return divides(c.vec_a, v.a.col_stride == 1 ? c.block_k : c.block_m) && divides(c.vec_b, v.b.row_stride == 1 ? c.block_k : c.block_n);
+     },
+     "vec_a or vec_b does not divide the block along the operand's lines"},
     {"gemv_rows", kGemv, reads("tile_m swap_ab"),
-     [](V v, C c, A) { return c.tile_m >= 1 && c.tile_m <= 16 && rows_of(v, c) <= c.tile_m; },
-     "gemv keeps every row of C in registers: tile_m covers m (with swap_ab: n) and is at most 16"},
+     [](V v, C c, A) { return divides(8, c.tile_m) && c.tile_m >= 8 && c.tile_m <= 32 && rows_of(v, c) <= c.tile_m; },
+     "gemv keeps every row of C in registers: tile_m covers m (with swap_ab: n) and is 8 to 32, a multiple of 8"},
     {"gemv_waves", kGemv, reads("wave"), [](V, C c, A) { return c.wave_m == 1; },
      "gemv spreads its waves over n and k (wave_m 1)"},
-    {"gemv_columns", kGemv, reads("tile_n"), [](V, C c, A) { return c.tile_n >= 1 && c.tile_n <= 16; },
-     "tile_n, the columns of one wave, is 1 to 16"},
+    {"gemv_columns", kGemv, reads("tile_n swap_ab"),
+     [](V v, C c, A) { return streamed_along_k(v, c) ? c.tile_n == 16 || c.tile_n == 32 : c.tile_n == 64; },
+     "tile_n, the columns of one wave, is 16 or 32 where the streamed operand lies along k, else 64"},
+    {"gemv_along_k", kGemv, 0, [](V v, C, A) { return bytes_of(v.a.type) == 2 || both_along_k(v); },
+     "gemv takes 8-bit operands along k only (layout rcr)"},
     {"gemv_registers", kGemv, reads("tile"),
-     [](V, C c, A a) {
-       return saturated_product({c.tile_m, c.tile_n}) <= a.registers_per_thread / 4;
-     },
-     "tile_m * tile_n accumulators exceed a quarter of a thread's registers"},
+     [](V, C c, A a) { return saturated_product({c.tile_m, c.tile_n}) / 32 <= (a.registers_per_thread + 1) / 2; },
+     "tile_m * tile_n accumulators exceed half of a wave's registers"},
+    {"gemv_smem", kGemv, reads("tile wave"),
+     [](V, C c, A a) { return saturated_product({c.tile_m, c.tile_n, waves(c), 4}) <= a.smem_bytes; },
+     "the sums of a block's waves exceed its shared memory"},
 };
 
 }  // namespace

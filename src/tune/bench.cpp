@@ -52,7 +52,7 @@ void run_ours(Dispatcher& dispatcher, const BenchOptions& o, BenchRow& row,
   kernel.run(buffers);
   operands->fetch(kernel);
   if (o.verify) {
-    verifier = std::make_unique<Verifier>(*operands);
+    verifier = std::make_unique<Verifier>(*operands, kernel.sum_error());
     const Verification v = verifier->check();
     row.checked = true;
     row.verified = v.ok;

@@ -196,7 +196,7 @@ Sample sample_of(const GemmView& v, int64_t max_work) {
   return s;
 }
 
-std::vector<Expected> reference(const Operands& o, const Sample& s) {
+std::vector<Expected> reference(const Operands& o, const Sample& s, double sum_error) {
   const GemmView& v = o.view();
   const Finish finish(o);
   const bool integer = v.acc == DType::i32, whole_numbers = o.kind() == FillKind::integers;
@@ -232,7 +232,7 @@ std::vector<Expected> reference(const Operands& o, const Sample& s) {
           for (size_t j = 0; j < width; ++j) {
             const double norms = a_norm * b_norm[j];  // at least the sum of |a| |b|
             const bool exact = integer || (whole_numbers && norms <= kExactIntegers);
-            const Expected acc{sum[j], exact ? 0 : accumulation_error(v.k, norms)};
+            const Expected acc{sum[j], exact ? 0 : accumulation_error(v.k, norms) + sum_error * norms};
             out[(g * s.rows.size() + static_cast<size_t>(r)) * s.cols.size() + first + j] =
                 finish(s.groups[g], i, s.cols[first + j], acc);
           }

@@ -35,7 +35,7 @@ struct Sample {
 // At most about `max_work` multiply-adds.
 Sample sample_of(const GemmView& v, int64_t max_work = int64_t{1} << 27);
 
-// In the order groups, rows, cols of `s`. Threads share the rows.
-std::vector<Expected> reference(const Operands& operands, const Sample& s);
+// In the order groups, rows, cols of `s`. Threads share the rows. sum_error: as Kernel::sum_error().
+std::vector<Expected> reference(const Operands& operands, const Sample& s, double sum_error = 0);
 
 }  // namespace tessera

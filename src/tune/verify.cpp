@@ -8,10 +8,11 @@
 
 namespace tessera {
 
-Verifier::Verifier(const Operands& operands) : Verifier(operands, sample_of(operands.view())) {}
+Verifier::Verifier(const Operands& operands, double sum_error)
+    : Verifier(operands, sample_of(operands.view()), sum_error) {}
 
-Verifier::Verifier(const Operands& operands, Sample sample)
-    : operands_(operands), sample_(std::move(sample)), expected_(reference(operands, sample_)) {}
+Verifier::Verifier(const Operands& operands, Sample sample, double sum_error)
+    : operands_(operands), sample_(std::move(sample)), expected_(reference(operands, sample_, sum_error)) {}
 
 Verification Verifier::check() const {
   const GemmView& v = operands_.view();

@@ -55,19 +55,22 @@ TEST(Rules, Cuda) {
   EXPECT_EQ(verdict("sm_90a", "gemm m=4096 n=4096 k=4096 dtype=i8",
                     "tma_ws block=128x40x128 inst=64x40x32 wave=8x1x1 pipeline=cooperative stages=4"),
             "instruction");
-  const std::string cp = "cp_async inst=16x8x16 wave=2x2x1 block=128x128x32 stages=3 pad=0x0x0 vec=";
-  EXPECT_EQ(verdict("sm_80", p, cp + "8x8x8"), "");
+  const std::string cp = "cp_async inst=16x8x16 wave=4x2x1 block=128x128x32 stages=3 vec=";
+  EXPECT_EQ(verdict("sm_80", p, cp + "8x8x1"), "");
   EXPECT_EQ(verdict("sm_80", p, cp + "2x2x1"), "");
-  EXPECT_EQ(verdict("sm_80", p, cp + "1x8x8"), "cp_async_width");
-  const std::string simt = "simt inst=1x1x1 block=64x64x8 pad=0x0x0 tile=";
+  EXPECT_EQ(verdict("sm_80", p, cp + "1x8x1"), "");
+  const std::string simt = "simt inst=1x1x1 block=64x64x8 tile=";
   EXPECT_EQ(verdict("sm_80", p, simt + "4x4"), "");
   EXPECT_EQ(verdict("sm_80", p, simt + "1x1"), "simt_threads");
   EXPECT_EQ(verdict("sm_80", p, simt + "3x4"), "simt_threads");
   EXPECT_EQ(verdict("sm_80", p, simt + "64x64"), "simt_threads");
-  const std::string gemv = "gemv inst=1x1x1 wave=1x4x1 tile=";
-  EXPECT_EQ(verdict("sm_80", "gemm m=4 n=4096 k=4096 dtype=bf16", gemv + "4x2"), "");
-  EXPECT_EQ(verdict("sm_80", "gemm m=4 n=4096 k=4096 dtype=bf16", gemv + "2x2"), "gemv_rows");
-  EXPECT_EQ(verdict("sm_80", p, gemv + "16x1"), "gemv_rows");
+  const std::string gemv = "gemv inst=16x8x16 wave=1x1x8 vec=8x8x1 tile=";
+  const char *skinny = "gemm m=4 n=4096 k=4096 dtype=bf16", *across = "gemm m=4 n=4096 k=4096 dtype=bf16 layout=rrr";
+  EXPECT_EQ(verdict("sm_80", skinny, gemv + "8x16"), "");
+  EXPECT_EQ(verdict("sm_80", skinny, gemv + "4x16"), "gemv_rows");
+  EXPECT_EQ(verdict("sm_80", p, gemv + "16x16"), "gemv_rows");
+  EXPECT_EQ(verdict("sm_80", skinny, gemv + "8x64"), "gemv_columns");
+  EXPECT_EQ(verdict("sm_80", across, gemv + "8x64"), "");
 }
 
 }  // namespace

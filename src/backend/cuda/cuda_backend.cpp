@@ -1,5 +1,8 @@
 #include "backend/cuda/cuda_backend.h"
 
+#include <cmath>
+
+#include "backend/cuda/blocks.h"
 #include "backend/cuda/cuda_driver.h"
 #include "backend/cuda/nvrtc.h"
 #include "backend/cuda/tma_ws.h"
@@ -13,11 +16,14 @@ using cuda::CudaDriver;
 
 struct FamilyDriver {
   Family family;
-  std::unique_ptr<Kernel> (*make)(std::shared_ptr<CudaDriver>, std::shared_ptr<GpuModule>, const Problem&, const Choice&);
+  std::unique_ptr<GpuKernel> (*make)(std::shared_ptr<CudaDriver>, std::shared_ptr<GpuModule>, const Problem&, const Choice&);
 };
 
 constexpr FamilyDriver kDrivers[] = {
     {Family::tma_ws, cuda::make_tma_ws_kernel},
+    {Family::cp_async, cuda::make_block_kernel},
+    {Family::simt, cuda::make_block_kernel},
+    {Family::gemv, cuda::make_block_kernel},
 };
 
 const ArchSpec& arch_of(const CudaDriver& device) {
@@ -53,7 +59,11 @@ class CudaBackend : public Backend {
     auto gpu_module = std::dynamic_pointer_cast<GpuModule>(std::move(module));
     if (!gpu_module) throw Error(ErrorCode::internal, "a module of another backend");
     for (const FamilyDriver& d : kDrivers) {
-      if (d.family == choice.config.family_id()) return d.make(driver_, std::move(gpu_module), problem, choice);
+      if (d.family != choice.config.family_id()) continue;
+      auto kernel = d.make(driver_, std::move(gpu_module), problem, choice);
+      const Instruction* inst = arch_.find_instruction(problem.a, problem.b, choice.config);
+      if (inst && inst->sum_bits < Instruction{}.sum_bits) kernel->set_sum_error(std::ldexp(1.0, -inst->sum_bits));
+      return kernel;
     }
     throw Error(ErrorCode::unsupported,
                 "family " + std::string(to_string(choice.config.family_id())) + " does not run on CUDA");

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "backend/gpu/gpu_kernel.h"
 #include "core/tile_math.h"
 #include "core/tma_ws_shape.h"
 #include "cuda/abi.h"
@@ -165,19 +164,19 @@ class TmaWsKernel : public GpuKernel {
 
   void plan_copies() {
     size_t* places[] = {&copy_a_, &copy_b_};
-    int64_t rows = 0;
+    int64_t segments = 0;
     for (int i = 0; i < 2; ++i) {
       const tsr::RealignJob& job = copies_.jobs[i];
       if (!job.rows) continue;
       *places[i] = workspace_bytes_;
       workspace_bytes_ += static_cast<size_t>(
           round_up(saturated_product({job.rows, job.groups, job.to_stride_bytes}), static_cast<int64_t>(kWorkspaceAlign)));
-      rows += job.rows * job.groups;
+      segments += saturated_product({job.rows, job.groups, ceil_div(job.row_bytes, tsr::kRealignSegment)});
     }
-    if (!rows) return;
+    if (!segments) return;
     constexpr int64_t kWarps = tsr::kRealignThreads / 32, kMostBlocks = 2048;
     realign_ = module_->function("_realign");
-    realign_grid_ = static_cast<unsigned>(std::min(ceil_div(rows, kWarps), kMostBlocks));
+    realign_grid_ = static_cast<unsigned>(std::min(ceil_div(segments, kWarps), kMostBlocks));
   }
 
   std::shared_ptr<CudaDriver> cuda_;
@@ -194,7 +193,7 @@ class TmaWsKernel : public GpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_tma_ws_kernel(std::shared_ptr<CudaDriver> driver, std::shared_ptr<GpuModule> module,
+std::unique_ptr<GpuKernel> make_tma_ws_kernel(std::shared_ptr<CudaDriver> driver, std::shared_ptr<GpuModule> module,
                                            const Problem& problem, const Choice& choice) {
   return std::make_unique<TmaWsKernel>(std::move(driver), std::move(module), problem, choice);
 }

@@ -24,6 +24,8 @@ class GpuKernel : public Kernel {
   size_t workspace_bytes() const override { return 0; }
   size_t packed_b_bytes() const override { return 0; }
   void pack_b(const void* b, void* packed, int64_t ldb) const override;
+  double sum_error() const override { return sum_error_; }
+  void set_sum_error(double e) { sum_error_ = e; }
 
  protected:
   // Beyond what every backend checks. Error(bad_input).
@@ -42,6 +44,7 @@ class GpuKernel : public Kernel {
   KernelConfig config_;
 
  private:
+  double sum_error_ = 0;
   mutable std::mutex mutex_;
   mutable std::map<void*, void*> own_;  // by stream
 };

@@ -1,0 +1,145 @@
+// The correctness walk on a CUDA device: configurations of every family that the device runs, on the case lists, against the
+// reference. By default some of each family; TESSERA_WALK=all takes all. Skipped where there is no device.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <thread>
+
+#include "backend/backend.h"
+#include "base/fs.h"
+#include "base/text.h"
+#include "codegen/render.h"
+#include "gpu/gpu_device.h"
+#include "runtime/kernel_cache.h"
+#include "space/rules.h"
+#include "space/space.h"
+#include "tessera/error.h"
+#include "tune/verify.h"
+
+namespace tessera {
+namespace {
+
+struct Case {
+  std::string file;
+  int line;
+  std::string problem;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> out;
+  for (const char* folder : {"cases", "gpu/cases"}) {
+    const std::string path = test_data() + "/" + folder + "/";
+    for (const std::string& file : list_directory(path)) {
+      if (!file.ends_with(".txt")) continue;
+      int number = 0;
+      const std::string text = read_file(path + file);
+      for (std::string_view line : split(text, '\n')) {
+        ++number;
+        line = trim(line.substr(0, line.find('#')));
+        if (!line.empty()) out.push_back({file.substr(0, file.size() - 4), number, std::string(line)});
+      }
+    }
+  }
+  return out;
+}
+
+struct Unit {
+  Source source;
+  std::shared_ptr<Module> module;
+  std::string error;
+};
+
+class GpuWalk : public testing::TestWithParam<Case> {};
+
+TEST_P(GpuWalk, LegalConfigs) {
+  const Backend* device = gpu_device();
+  if (!device) GTEST_SKIP() << "SKIPPED, nothing was run: " << why_no_gpu();
+  const char* mode = std::getenv("TESSERA_WALK");
+  const size_t per_family = mode && std::string_view(mode) == "all" ? SIZE_MAX : 6;
+  const Problem problem = Problem::parse(GetParam().problem);
+  const GemmView view = lower(problem);
+
+  // Those whose place in a shuffle by their names comes first.
+  std::map<int, std::vector<KernelConfig>> families;
+  for (const KernelConfig& c : legal_configs(view, device->arch())) families[c.family].push_back(c);
+  if (families.empty()) {
+    KernelConfig any;
+    any.family = static_cast<int>(Family::simt);
+    const Rule* rule = rejected_by(view, any, device->arch());
+    ASSERT_TRUE(rule) << "nothing is legal and no rule says why";
+    GTEST_SKIP() << "refused: " << rule->reason;
+  }
+  std::vector<KernelConfig> chosen;
+  for (auto& [family, list] : families) {
+    const auto key = [&](const KernelConfig& c) { return std::hash<std::string>{}(GetParam().problem + to_string(c)); };
+    std::sort(list.begin(), list.end(), [&](const auto& x, const auto& y) { return key(x) < key(y); });
+    chosen.insert(chosen.end(), list.begin(), list.begin() + static_cast<ptrdiff_t>(std::min(per_family, list.size())));
+  }
+  std::vector<Unit> units(chosen.size());
+  KernelCache cache({});
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i; (i = next.fetch_add(1)) < units.size();) {
+      try {
+        units[i].source = render(view, chosen[i], device->arch());
+        units[i].module = device->load(cache.get_or_build(units[i].source, *device).binary);
+      } catch (const std::exception& e) { units[i].error = e.what(); }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < std::max(2u, std::thread::hardware_concurrency()); ++i) threads.emplace_back(work);
+  for (std::thread& t : threads) t.join();
+
+  Operands integers(problem, FillKind::integers, 1, 64), uniform(problem, FillKind::uniform, 2, 64);
+  const Verifier exact(integers), bounded(uniform);
+  std::map<double, std::unique_ptr<Verifier>> looser;  // by sum_error
+  int failures = 0, runs = 0;
+  std::map<int, double> worst;  // by family: error in relation to its bound
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    std::string said = units[i].error;
+    try {
+      if (said.empty()) {
+        const auto kernel = device->prepare(units[i].module, problem, {.config = chosen[i]});
+        // Twice on the integers: counters that a kernel leaves behind must be as it found them.
+        for (int round = 0; round < 3 && said.empty(); ++round) {
+          Operands& operands = round < 2 ? integers : uniform;
+          operands.reset_c();
+          kernel->run(operands.bind(*kernel));
+          kernel->wait();
+          operands.fetch(*kernel);
+          auto& loose = looser[kernel->sum_error()];
+          if (!loose && kernel->sum_error() > 0) loose = std::make_unique<Verifier>(uniform, kernel->sum_error());
+          const Verification v = (round < 2 ? exact : loose ? *loose : bounded).check();
+          if (round == 2 && v.bound > 0) worst[chosen[i].family] = std::max(worst[chosen[i].family], v.max_err / v.bound);
+          said = v.failure;
+          if (!said.empty()) said = (round < 2 ? "integers: " : "uniform: ") + said;
+          ++runs;
+        }
+      }
+    } catch (const Error& e) {
+      said = e.what();
+      if (e.code() == ErrorCode::device) {
+        std::fprintf(stderr, "%s --config '%s': %s\n", to_string(problem).c_str(), to_string(chosen[i]).c_str(), e.what());
+        std::exit(1);  // the context is lost
+      }
+    }
+    if (!said.empty() && ++failures <= 4) ADD_FAILURE() << to_string(problem) << " --config '" << to_string(chosen[i]) << "'\n  " << said;
+  }
+  if (failures > 4) ADD_FAILURE() << failures << " failures in all, of " << chosen.size() << " configurations";
+  RecordProperty("configs", static_cast<int>(chosen.size()));
+  RecordProperty("runs", runs);
+  for (const auto& [family, ratio] : worst)
+    RecordProperty("worst_" + std::string(to_string(static_cast<Family>(family))), std::to_string(ratio));
+}
+
+std::string case_name(const testing::TestParamInfo<Case>& info) {
+  return info.param.file + "_" + std::to_string(info.param.line);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GpuWalk, testing::ValuesIn(cases()), case_name);
+
+}  // namespace
+}  // namespace tessera
