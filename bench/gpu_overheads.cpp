@@ -1,6 +1,6 @@
 // What a CUDA kernel costs beside its own time: gpu_overheads OUT.json
-//   launch: a call of a prepared kernel beside an empty kernel's cuLaunchKernelEx; compile: NVRTC on what the dispatcher
-//   chooses for some problems; cache: the same kernels from disk, by a dispatcher of its own.
+//   launch: a call of a prepared kernel beside an empty kernel's cuLaunchKernelEx; compile: NVRTC on what the
+//   dispatcher chooses for some problems; cache: the same kernels from disk, by a dispatcher of its own.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -19,7 +19,9 @@ namespace {
 using namespace tessera;
 using Clock = std::chrono::steady_clock;
 
-double us_since(Clock::time_point start) { return std::chrono::duration<double, std::micro>(Clock::now() - start).count(); }
+double us_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
 
 double median(std::vector<double> v) {
   std::sort(v.begin(), v.end());
@@ -75,13 +77,18 @@ int main(int argc, char** argv) {
     driver->wait();
     // The library's calls leave the thread's context as it was; this one needs it current.
     driver->launch({module->function(), 1, 32, 0, nullptr, false}, nullptr);
-    const double empty_through = per_call([&] { driver->launch({module->function(), 1, 32, 0, nullptr, false}, nullptr); }, [&] { driver->wait(); });
+    const double empty_through = per_call(
+        [&] {
+          driver->launch({module->function(), 1, 32, 0, nullptr, false}, nullptr);
+        },
+        [&] { driver->wait(); });
     cuda::Context* context = nullptr;
     cuda::Device device = 0;
     cu->device_get(&device, 0);
     cu->primary_retain(&context, device);
     cu->context_push(context);
-    const double empty = per_call([&] { cu->launch(&config, function, nullptr, nullptr); }, [&] { driver->wait(); });
+    const double empty =
+        per_call([&] { cu->launch(&config, function, nullptr, nullptr); }, [&] { driver->wait(); });
     std::printf("empty kernel: %.2f us a call, %.2f through the driver object\n", empty, empty_through);
     Json rows = Json::array();
     for (const char* text : kProblems) {
@@ -96,10 +103,14 @@ int main(int argc, char** argv) {
       kernel.run(buffers);
       kernel.wait();
       const double call = per_call([&] { kernel.run_unchecked(buffers); }, [&] { kernel.wait(); });
-      std::printf("%-70s compile %6.0f ms, cache %5.2f ms, select %6.0f us, call %5.2f us (%+.2f)\n", text, cold.build_ms,
-                  warm.build_ms, cold.select_us, call, call - empty);
-      rows.push(Json::object({{"problem", to_string(p)}, {"config", to_string(kernel.choice().config)}, {"compile_ms", cold.build_ms},
-                              {"cache_ms", warm.build_ms}, {"select_us", cold.select_us}, {"call_us", call}}));
+      std::printf("%-70s compile %6.0f ms, cache %5.2f ms, select %6.0f us, call %5.2f us (%+.2f)\n", text,
+                  cold.build_ms, warm.build_ms, cold.select_us, call, call - empty);
+      rows.push(Json::object({{"problem", to_string(p)},
+                              {"config", to_string(kernel.choice().config)},
+                              {"compile_ms", cold.build_ms},
+                              {"cache_ms", warm.build_ms},
+                              {"select_us", cold.select_us},
+                              {"call_us", call}}));
     }
     write_file(argv[1], Json::object({{"empty_us", empty}, {"kernels", rows}}).dump() + "\n");
   } catch (const std::exception& e) { return std::printf("%s\n", e.what()), 1; }

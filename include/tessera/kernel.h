@@ -33,7 +33,7 @@ struct Buffers {
   void* c = nullptr;
   std::array<const void*, Epilogue::kMaxD> d{};
   std::optional<double> alpha{}, beta{};  // instead of the problem's
-  void* stream = nullptr;     // GPU: where run() enqueues (a CUstream); null: the default stream
+  void* stream = nullptr;                 // GPU: where run() enqueues (a CUstream); null: the default stream
   void* workspace = nullptr;  // at least workspace_bytes(), 64-byte aligned; null: the kernel brings its own
 };
 
@@ -64,11 +64,12 @@ class Kernel {
   // undefined).
   virtual void run_unchecked(const Buffers& buffers) const = 0;
 
-  // Until everything enqueued on the device is done; Error(device) when some of it failed. A CPU has nothing to wait for.
+  // Until everything enqueued on the device is done; Error(device) when some of it failed. A CPU has nothing
+  // to wait for.
   virtual void wait() const {}
 
-  // How far a sum of products may be off beyond f32 arithmetic, in relation to the product of its factors' Euclidean norms:
-  // 0 but where the hardware keeps fewer bits.
+  // How far a sum of products may be off beyond f32 arithmetic, in relation to the product of its factors'
+  // Euclidean norms: 0 but where the hardware keeps fewer bits.
   virtual double sum_error() const { return 0; }
 
   // Where buffers must lie; null: the host's memory.

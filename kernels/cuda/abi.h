@@ -17,8 +17,8 @@ struct TmaWsArgs : GpuOutput {
   int k_steps;              // block_k at a time
   int split_steps;          // of one part of k
   int along_m, swizzle;     // how blocks walk over C
-  float* partials;     // with split_k: block_m * block_n for each (block, part)
-  unsigned* arrivals;  // with split_k: one a block, zero before and after
+  float* partials;          // with split_k: block_m * block_n for each (block, part)
+  unsigned* arrivals;       // with split_k: one a block, zero before and after
 };
 
 // Of the families whose blocks each compute one tile.
@@ -50,7 +50,8 @@ struct RealignParams {
 constexpr int kRealignThreads = 256;
 constexpr int kRealignSegment = 2048;  // bytes of a row that a warp copies at a time
 
-// The skinny product of gemv: X, the operand with few rows, times W. Warps read W from memory as the tensor cores take it.
+// The skinny product of gemv: X, the operand with few rows, times W. Warps read W from memory as the tensor
+// cores take it.
 struct GemvShape {
   int tile_m, tile_n, wave_n, wave_k;
 
@@ -67,7 +68,8 @@ struct SimtShape {
   bool integer;
 
   constexpr int threads() const { return block_m / tile_m * (block_n / tile_n); }
-  // 4 bytes a float, 1 an integer. Rows of 4 floats more than needed keep transposing writes off each other's banks.
+  // 4 bytes a float, 1 an integer. Rows of 4 floats more than needed keep transposing writes off each other's
+  // banks.
   constexpr int bytes(int rows) const { return integer ? rows * block_k : (rows + 4) * block_k * 4; }
   constexpr int stage_bytes() const { return bytes(block_m) + bytes(block_n); }
   constexpr int shared_bytes() const { return stages * stage_bytes(); }

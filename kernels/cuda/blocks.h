@@ -9,7 +9,7 @@ namespace tsr {
 // Where a block works. Parts of one tile are neighbours, so that they meet soon.
 struct Place {
   int tile_m, tile_n, batch, part;
-  int tile;              // of all tiles of all batches
+  int tile;  // of all tiles of all batches
   int k_begin, k_end;
 
   __device__ __forceinline__ explicit Place(const BlockArgs& args) {
@@ -29,8 +29,8 @@ struct Place {
   }
 };
 
-// Called by all threads of a block after they wrote their partial sums: true in the block that came last of `parts`,
-// which then sees the sums of all. The counter is zero before and after.
+// Called by all threads of a block after they wrote their partial sums: true in the block that came last of
+// `parts`, which then sees the sums of all. The counter is zero before and after.
 __device__ __forceinline__ bool comes_last(unsigned* counter, int parts) {
   __shared__ unsigned last;
   __threadfence();
@@ -47,13 +47,14 @@ __device__ __forceinline__ bool comes_last(unsigned* counter, int parts) {
   return true;
 }
 
-// Adds the sums that the parts of a tile hold, in the order of the parts. True for the block that holds the whole.
-// kCount sums a thread, the same in every block.
+// Adds the sums that the parts of a tile hold, in the order of the parts. True for the block that holds the
+// whole. kCount sums a thread, the same in every block.
 template <int kCount, class Acc>
 __device__ __forceinline__ bool add_parts(Acc (&acc)[kCount], const Place& at, const BlockArgs& args) {
   if (args.parts == 1) return true;
   const int threads = static_cast<int>(blockDim.x);
-  u32* base = static_cast<u32*>(args.partials) + static_cast<i64>(at.tile) * args.parts * kCount * threads + threadIdx.x;
+  u32* base = static_cast<u32*>(args.partials) + static_cast<i64>(at.tile) * args.parts * kCount * threads +
+              threadIdx.x;
   u32* mine = base + static_cast<i64>(at.part) * kCount * threads;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) __stcg(mine + i * threads, bits_of(acc[i]));

@@ -1,6 +1,6 @@
-// GEMM on mma.sync: blocks stage block_k of A and B in a ring in shared memory while their warps multiply what is there.
-// Operands whose lines start at multiples of 16 bytes come by cp.async; others, and 8-bit floats (which are multiplied as
-// f16, so exactly), through registers.
+// GEMM on mma.sync: blocks stage block_k of A and B in a ring in shared memory while their warps multiply
+// what is there. Operands whose lines start at multiples of 16 bytes come by cp.async; others, and 8-bit
+// floats (which are multiplied as f16, so exactly), through registers.
 #pragma once
 
 #include "cuda/abi.h"
@@ -18,7 +18,8 @@ struct cp_async {
   static constexpr bool kInteger = !is_float(C::type_a);
   static constexpr bool kFloat8 = bytes_of(C::type_a) == 1 && !kInteger;
   static constexpr int kElement = kInteger ? 1 : 2;  // as the tensor cores take it
-  static constexpr CpAsyncShape kShape = {C::block_m, C::block_n, C::block_k, C::wave_m, C::wave_n, C::stages, kElement};
+  static constexpr CpAsyncShape kShape = {C::block_m, C::block_n, C::block_k, C::wave_m,
+                                          C::wave_n,  C::stages,  kElement};
   static constexpr int kThreads = kShape.threads(), kMinBlocks = 1, kStages = C::stages;
   static constexpr int kM = C::block_m, kN = C::block_n, kK = C::block_k;
   static constexpr int kWarpM = kM / C::wave_m, kWarpN = kN / C::wave_n;
@@ -31,7 +32,8 @@ struct cp_async {
   static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0 && kK % kStep == 0 && kStages >= 2);
   static_assert(!kInteger || (C::a_along_k && C::b_along_k), "integers lie along k");
 
-  // Where 16 bytes of a line of kBytes lie: spread so that 8 lines' pieces of one column fall into different banks.
+  // Where 16 bytes of a line of kBytes lie: spread so that 8 lines' pieces of one column fall into different
+  // banks.
   template <int kBytes>
   static __device__ __forceinline__ u32 swizzled(int line, int piece) {
     constexpr int kPieces = kBytes / 16;
@@ -53,12 +55,16 @@ struct cp_async {
     static_assert(kLength % kPieceElements == 0);
 
     const char* base;
-    i64 leading;                     // bytes
+    i64 leading;  // bytes
     int first, rows, k_end;
     uint4 low[kDirect ? 1 : kEach], high[kDirect || kAligned ? 1 : kEach];
 
     __device__ __forceinline__ Operand(const void* p, i64 ld, int first_row, int all_rows, int end)
-        : base(static_cast<const char*>(p)), leading(ld * kIn), first(first_row), rows(all_rows), k_end(end) {}
+        : base(static_cast<const char*>(p)),
+          leading(ld * kIn),
+          first(first_row),
+          rows(all_rows),
+          k_end(end) {}
 
     // The i-th piece of this thread: its line and first element there, and how many bytes of it exist.
     __device__ __forceinline__ const char* piece(int i, int k, int* line, int* at, int* bytes) const {
@@ -67,7 +73,8 @@ struct cp_async {
       const int row = first + (kAlongK ? *line : *at), depth = k + (kAlongK ? *at : *line);
       const bool there = row < rows && depth < k_end && (kAll % kThreads == 0 || index < kAll);
       *bytes = there ? min(16, ((kAlongK ? k_end - depth : rows - row)) * kIn) : 0;
-      return base + (kAlongK ? row * leading + static_cast<i64>(depth) * kIn : depth * leading + static_cast<i64>(row) * kIn);
+      return base + (kAlongK ? row * leading + static_cast<i64>(depth) * kIn
+                             : depth * leading + static_cast<i64>(row) * kIn);
     }
 
     __device__ __forceinline__ void load(u32 shared, int k) {
@@ -82,7 +89,8 @@ struct cp_async {
           const int skip = kAligned ? 0 : unaligned::skip_of(from);
           const uint4* p = reinterpret_cast<const uint4*>(from - skip);
           low[i] = bytes > 0 ? __ldg(p) : make_uint4(0, 0, 0, 0);
-          if constexpr (!kAligned) high[i] = skip > 0 && bytes > 16 - skip ? __ldg(p + 1) : make_uint4(0, 0, 0, 0);
+          if constexpr (!kAligned)
+            high[i] = skip > 0 && bytes > 16 - skip ? __ldg(p + 1) : make_uint4(0, 0, 0, 0);
         }
       }
     }
@@ -96,7 +104,8 @@ struct cp_async {
           const char* from = piece(i, k, &line, &at, &bytes);
           if (kAll % kThreads && i * kThreads + static_cast<int>(threadIdx.x) >= kAll) continue;
           uint4 v = low[i];
-          if constexpr (!kAligned) v = unaligned::combine(v, high[i], bytes > 0 ? unaligned::skip_of(from) : 0);
+          if constexpr (!kAligned)
+            v = unaligned::combine(v, high[i], bytes > 0 ? unaligned::skip_of(from) : 0);
           if (bytes < 16) v = unaligned::first_bytes(v, bytes);
           if constexpr (kFloat8) {
             uint4 x, y;
@@ -113,22 +122,25 @@ struct cp_async {
       }
     }
 
-    // A 16 x 32-byte tile as the instruction takes A, from `row` and element `k` of the stage. Of B these are two
-    // neighbouring tiles of 8 columns: words 0 and 2 are one's, 1 and 3 the other's.
+    // A 16 x 32-byte tile as the instruction takes A, from `row` and element `k` of the stage. Of B these are
+    // two neighbouring tiles of 8 columns: words 0 and 2 are one's, 1 and 3 the other's.
     static __device__ __forceinline__ void fragment(u32 shared, int row, int k, u32 (&r)[4]) {
       const int lane = threadIdx.x % 32;
       if constexpr (kAlongK) {
         ptx::ldmatrix(r, shared + swizzled<kLineBytes>(row + lane % 16, k / kSpan + lane / 16));
       } else {
-        // Matrices in the order of r: (rows 0-7, k 0-7), (rows 8-15, k 0-7), (rows 0-7, k 8-15), (rows 8-15, k 8-15).
-        ptx::ldmatrix_transposed(r, shared + swizzled<kLineBytes>(k + lane % 8 + lane / 16 * 8, (row + lane / 8 % 2 * 8) / kSpan));
+        // Matrices in the order of r: (rows 0-7, k 0-7), (rows 8-15, k 0-7), (rows 0-7, k 8-15), (rows 8-15,
+        // k 8-15).
+        ptx::ldmatrix_transposed(
+            r, shared + swizzled<kLineBytes>(k + lane % 8 + lane / 16 * 8, (row + lane / 8 % 2 * 8) / kSpan));
       }
     }
   };
   typedef Operand<C::type_a, kM, C::a_along_k != 0, C::vec_a * bytes_of(C::type_a) == 16> OperandA;
   typedef Operand<C::type_b, kN, C::b_along_k != 0, C::vec_b * bytes_of(C::type_b) == 16> OperandB;
 
-  static __device__ __forceinline__ void multiply(Acc (&acc)[kTilesM * kTilesN * 4], u32 a, u32 b, int row, int col) {
+  static __device__ __forceinline__ void multiply(Acc (&acc)[kTilesM * kTilesN * 4], u32 a, u32 b, int row,
+                                                  int col) {
 #pragma unroll
     for (int k = 0; k < kK; k += kStep) {
       u32 x[kTilesM][4], y[kTilesN / 2][4];
@@ -141,8 +153,8 @@ struct cp_async {
 #pragma unroll
         for (int j = 0; j < kTilesN; ++j)
           mma<kFloat8 ? Type::f16 : C::type_a, kFloat8 ? Type::f16 : C::type_b>(
-              reinterpret_cast<Acc(&)[4]>(acc[(i * kTilesN + j) * 4]), x[i][0], x[i][1], x[i][2], x[i][3], y[j / 2][j % 2],
-              y[j / 2][j % 2 + 2]);
+              reinterpret_cast<Acc(&)[4]>(acc[(i * kTilesN + j) * 4]), x[i][0], x[i][1], x[i][2], x[i][3],
+              y[j / 2][j % 2], y[j / 2][j % 2 + 2]);
     }
   }
 
@@ -154,10 +166,10 @@ struct cp_async {
     const u32 shared = ptx::shared_address(memory);
     const Place at(args);
     const int warp = threadIdx.x / 32, row = warp % C::wave_m * kWarpM, col = warp / C::wave_m * kWarpN;
-    OperandA a(static_cast<const char*>(args.a) + at.batch * args.a_batch_stride * OperandA::kIn, args.a_leading,
-               at.tile_m * kM, args.m, at.k_end);
-    OperandB b(static_cast<const char*>(args.b) + at.batch * args.b_batch_stride * OperandB::kIn, args.b_leading,
-               at.tile_n * kN, args.n, at.k_end);
+    OperandA a(static_cast<const char*>(args.a) + at.batch * args.a_batch_stride * OperandA::kIn,
+               args.a_leading, at.tile_m * kM, args.m, at.k_end);
+    OperandB b(static_cast<const char*>(args.b) + at.batch * args.b_batch_stride * OperandB::kIn,
+               args.b_leading, at.tile_n * kN, args.n, at.k_end);
     constexpr u32 kStage = kShape.bytes_a() + kShape.bytes_b();
     const auto stage = [&](int slot) { return shared + slot * kStage; };
     const auto load = [&](int slot, int k) {
@@ -199,8 +211,9 @@ struct cp_async {
   }
 
   // A warp's sums through its own piece of shared memory, 16 rows at a time, so that lanes store neighbours.
-  static __device__ __forceinline__ void write(const Acc (&acc)[kTilesM * kTilesN * 4], const BlockArgs& params,
-                                               unsigned char* memory, int first_row, int first_col, int batch) {
+  static __device__ __forceinline__ void write(const Acc (&acc)[kTilesM * kTilesN * 4],
+                                               const BlockArgs& params, unsigned char* memory, int first_row,
+                                               int first_col, int batch) {
     const BlockArgs args = params;  // which stores to C cannot change
     constexpr int kRow = kShape.row_c();
     u32* mine = reinterpret_cast<u32*>(memory) + threadIdx.x / 32 * (16 * kRow);
@@ -212,8 +225,8 @@ struct cp_async {
       for (int j = 0; j < kTilesN; ++j)
 #pragma unroll
         for (int h = 0; h < 2; ++h)
-          *reinterpret_cast<uint2*>(mine + (lane / 4 + 8 * h) * kRow + 8 * j + lane % 4 * 2) =
-              make_uint2(bits_of(acc[(i * kTilesN + j) * 4 + 2 * h]), bits_of(acc[(i * kTilesN + j) * 4 + 2 * h + 1]));
+          *reinterpret_cast<uint2*>(mine + (lane / 4 + 8 * h) * kRow + 8 * j + lane % 4 * 2) = make_uint2(
+              bits_of(acc[(i * kTilesN + j) * 4 + 2 * h]), bits_of(acc[(i * kTilesN + j) * 4 + 2 * h + 1]));
       __syncwarp();
       if (args.wide) {
         write_rows<4>(mine, first_row + 16 * i, first_col, batch, args);

@@ -1,6 +1,7 @@
-// GEMM with few rows (or columns): C = X W with X of at most tile_m rows. All of W is read once, straight from memory into
-// the registers that the tensor cores take it from: in what order k goes through them does not matter as long as X goes in
-// the same, so a lane takes 16 bytes as they lie. Warps of a block share columns of W (wave_n) and k (wave_k).
+// GEMM with few rows (or columns): C = X W with X of at most tile_m rows. All of W is read once, straight
+// from memory into the registers that the tensor cores take it from: in what order k goes through them does
+// not matter as long as X goes in the same, so a lane takes 16 bytes as they lie. Warps of a block share
+// columns of W (wave_n) and k (wave_k).
 //
 // With swap_ab X is B and W is A of the problem, and the product is written transposed.
 #pragma once
@@ -19,7 +20,8 @@ struct gemv {
 
   static constexpr bool kSwap = C::swap_ab != 0;
   static constexpr Type kTypeX = kSwap ? C::type_b : C::type_a, kTypeW = kSwap ? C::type_a : C::type_b;
-  static constexpr bool kXAlongK = kSwap ? C::b_along_k : C::a_along_k, kWAlongK = kSwap ? C::a_along_k : C::b_along_k;
+  static constexpr bool kXAlongK = kSwap ? C::b_along_k : C::a_along_k,
+                        kWAlongK = kSwap ? C::a_along_k : C::b_along_k;
   static constexpr int kElement = bytes_of(kTypeW);
   static constexpr bool kAlignedX = (kSwap ? C::vec_b : C::vec_a) * kElement == 16;
   static constexpr bool kAlignedW = (kSwap ? C::vec_a : C::vec_b) * kElement == 16;
@@ -29,14 +31,16 @@ struct gemv {
   static constexpr int kThreads = kShape.threads();
   static constexpr int kTilesX = C::tile_m / 8, kTilesW = C::tile_n / 16;  // of the tensor cores' instruction
   static constexpr int kSpan = 16 / kElement;                              // elements a lane loads at once
-  static constexpr int kChunk = kWAlongK ? 4 * kSpan : 32;                 // of k that the lanes hold together
+  static constexpr int kChunk = kWAlongK ? 4 * kSpan : 32;  // of k that the lanes hold together
   static constexpr int kDepth = gemv_depth(kElement, kWAlongK), kChunks = kDepth / kChunk;
-  static constexpr int kWords = kFloat8 ? 8 : 4;                           // of 16 bytes as the tensor cores take them
+  static constexpr int kWords = kFloat8 ? 8 : 4;  // of 16 bytes as the tensor cores take them
   static constexpr int kColumns = kShape.columns(), kSums = kShape.sums();
   // Threads that share a multiprocessor: as many as leave each the registers it needs.
   static constexpr int kFragments = kTilesX * kTilesW;
   static constexpr bool kAligned = kAlignedW && kAlignedX;
-  static constexpr int kTogether = kFragments <= 2 && kTilesW == 1 && kAligned ? 768 : kFragments <= (kAligned ? 4 : 1) || !kWAlongK ? 512 : 256;
+  static constexpr int kTogether = kFragments <= 2 && kTilesW == 1 && kAligned     ? 768
+                                   : kFragments <= (kAligned ? 4 : 1) || !kWAlongK ? 512
+                                                                                   : 256;
   static constexpr int kMinBlocks = kTogether < 2 * kThreads ? 1 : kTogether / kThreads;
 
   typedef typename Output<C>::Acc Acc;
@@ -50,8 +54,8 @@ struct gemv {
     i64 x_leading, w_leading;  // bytes
     int rows, cols, k_end;
     __device__ __forceinline__ Operands(const BlockArgs& args, const Place& at) {
-      const char *a = static_cast<const char*>(args.a) + at.batch * args.a_batch_stride * kElement;
-      const char *b = static_cast<const char*>(args.b) + at.batch * args.b_batch_stride * kElement;
+      const char* a = static_cast<const char*>(args.a) + at.batch * args.a_batch_stride * kElement;
+      const char* b = static_cast<const char*>(args.b) + at.batch * args.b_batch_stride * kElement;
       x = kSwap ? b : a, w = kSwap ? a : b;
       x_leading = (kSwap ? args.b_leading : args.a_leading) * kElement;
       w_leading = (kSwap ? args.a_leading : args.b_leading) * kElement;
@@ -80,7 +84,8 @@ struct gemv {
     } else {
       const int left = (k_end - k) * kElement;
       if (left <= 0) return make_uint4(0, 0, 0, 0);
-      return unaligned::first_bytes(load<false, false, false>(row + static_cast<i64>(k) * kElement, left), left);
+      return unaligned::first_bytes(load<false, false, false>(row + static_cast<i64>(k) * kElement, left),
+                                    left);
     }
   }
 
@@ -109,7 +114,8 @@ struct gemv {
   }
 
   template <bool kWhole>
-  static __device__ __forceinline__ uint4 load_x(const Operands& o, const char* const (&row)[kTilesX], int tile, int k) {
+  static __device__ __forceinline__ uint4 load_x(const Operands& o, const char* const (&row)[kTilesX],
+                                                 int tile, int k) {
     if constexpr (kXAlongK) {
       return load_k<kAlignedX, kWhole, false>(row[tile], k, o.k_end);
     } else {
@@ -128,7 +134,8 @@ struct gemv {
 #pragma unroll
       for (int j = 0; j < kTilesW; ++j)
 #pragma unroll
-        for (int h = 0; h < 2; ++h) w[u][j][h] = load_k<kAlignedW, kWhole, true>(w_row[j][h], k + u * kChunk, o.k_end);
+        for (int h = 0; h < 2; ++h)
+          w[u][j][h] = load_k<kAlignedW, kWhole, true>(w_row[j][h], k + u * kChunk, o.k_end);
 #pragma unroll
     for (int u = 0; u < kCount; ++u) {
       u32 lo[kTilesW][kWords], hi[kTilesW][kWords];
@@ -147,11 +154,12 @@ struct gemv {
     }
   }
 
-  // 32 rows of k, W along its columns: lane 4 g + t holds 8 neighbouring columns of 8 rows, and pairs rows up. The
-  // instruction's row g of tile j is column 8 g + 2 j of the warp's, row g + 8 the one beside it.
+  // 32 rows of k, W along its columns: lane 4 g + t holds 8 neighbouring columns of 8 rows, and pairs rows
+  // up. The instruction's row g of tile j is column 8 g + 2 j of the warp's, row g + 8 the one beside it.
   template <bool kWhole>
   static __device__ __forceinline__ void step_across(Acc (&acc)[kTilesW][kTilesX][4], const Operands& o,
-                                                     const char* const (&x_row)[kTilesX], const char* w, int left, int k) {
+                                                     const char* const (&x_row)[kTilesX], const char* w,
+                                                     int left, int k) {
     uint4 r[8];
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -177,22 +185,25 @@ struct gemv {
       for (int j = 0; j < 4; ++j)
 #pragma unroll
         for (int q = 0; q < 4; q += 2)
-          mma<kTypeW, kTypeX>(acc[j][i], pairs[q][2 * j], pairs[q][2 * j + 1], pairs[q + 1][2 * j], pairs[q + 1][2 * j + 1],
-                              x[q], x[q + 1]);
+          mma<kTypeW, kTypeX>(acc[j][i], pairs[q][2 * j], pairs[q][2 * j + 1], pairs[q + 1][2 * j],
+                              pairs[q + 1][2 * j + 1], x[q], x[q + 1]);
     }
   }
 
   // The warp's first load of W, on its way while the kernel before this one ends.
-  static __device__ __forceinline__ void prefetch(const Operands& o, const Place& at, int column, int warp_k) {
+  static __device__ __forceinline__ void prefetch(const Operands& o, const Place& at, int column,
+                                                  int warp_k) {
     const int lane = threadIdx.x % 32, k = at.k_begin + warp_k * kDepth;
     if (k >= o.k_end) return;
     if constexpr (kWAlongK) {  // rows of 256 bytes, half of one a lane
       const int first = min(k + lane % 2 * (kDepth / 2), o.k_end - 1);
 #pragma unroll
       for (int j = 0; j < kTilesW; ++j)
-        ptx::prefetch_l2(o.w + min(column + 16 * j + lane / 2, o.cols - 1) * o.w_leading + static_cast<i64>(first) * kElement);
+        ptx::prefetch_l2(o.w + min(column + 16 * j + lane / 2, o.cols - 1) * o.w_leading +
+                         static_cast<i64>(first) * kElement);
     } else {  // 32 rows of 128 bytes
-      ptx::prefetch_l2(o.w + min(k + lane, o.k_end - 1) * o.w_leading + static_cast<i64>(min(column, o.cols - 1)) * kElement);
+      ptx::prefetch_l2(o.w + min(k + lane, o.k_end - 1) * o.w_leading +
+                       static_cast<i64>(min(column, o.cols - 1)) * kElement);
     }
   }
 
@@ -211,7 +222,8 @@ struct gemv {
     // Rows beyond the last repeat it; what they give is not stored.
     const char* x_row[kTilesX];
 #pragma unroll
-    for (int i = 0; i < kTilesX; ++i) x_row[i] = o.x + min(g + 8 * i, o.rows - 1) * (kXAlongK ? o.x_leading : kElement);
+    for (int i = 0; i < kTilesX; ++i)
+      x_row[i] = o.x + min(g + 8 * i, o.rows - 1) * (kXAlongK ? o.x_leading : kElement);
     const int lane_k = t * (kWAlongK ? kSpan : 8);
 
     if constexpr (kWAlongK) {
@@ -219,7 +231,8 @@ struct gemv {
 #pragma unroll
       for (int j = 0; j < kTilesW; ++j)
 #pragma unroll
-        for (int h = 0; h < 2; ++h) w_row[j][h] = o.w + min(column + 16 * j + 8 * h + g, o.cols - 1) * o.w_leading;
+        for (int h = 0; h < 2; ++h)
+          w_row[j][h] = o.w + min(column + 16 * j + 8 * h + g, o.cols - 1) * o.w_leading;
 #pragma unroll 1
       for (int k = at.k_begin + warp_k * kDepth; k < o.k_end; k += C::wave_k * kDepth) {
         if (k + kDepth <= o.k_end) {
@@ -268,7 +281,8 @@ struct gemv {
     return sum;
   }
 
-  static __device__ __forceinline__ void store(const BlockArgs& args, const Place& at, const Operands& o, const u32* sums) {
+  static __device__ __forceinline__ void store(const BlockArgs& args, const Place& at, const Operands& o,
+                                               const u32* sums) {
     const int first = at.tile_n * kColumns;
     u32* parts = static_cast<u32*>(args.partials) + static_cast<i64>(at.tile) * args.parts * kSums;
     if (args.parts > 1) {

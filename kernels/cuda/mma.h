@@ -1,5 +1,5 @@
-// mma.sync: D (16 x 8) += A (16 x 32 bytes) B (32 bytes x 8), operands and sums in the registers of one warp; ldmatrix and
-// cp.async, which feed it. Any NVIDIA architecture from sm_80 on.
+// mma.sync: D (16 x 8) += A (16 x 32 bytes) B (32 bytes x 8), operands and sums in the registers of one warp;
+// ldmatrix and cp.async, which feed it.
 #pragma once
 
 #include "cuda/ptx.h"
@@ -7,13 +7,15 @@
 
 namespace tsr {
 
-// Lane 4 g + t holds rows g and g + 8 of A, column g of B, and of D columns 2 t and 2 t + 1 of rows g and g + 8.
+// Lane 4 g + t holds rows g and g + 8 of A, column g of B, and of D columns 2 t and 2 t + 1 of rows g and g
+// + 8.
 template <Type kA, Type kB>
 __device__ __forceinline__ void mma(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-#define TSR_MMA(types)                                                                                             \
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." types ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, " \
-               "{%0, %1, %2, %3};"                                                                                 \
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                    \
+#define TSR_MMA(types)                                               \
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." types        \
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, " \
+               "{%0, %1, %2, %3};"                                   \
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])      \
                : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
   if constexpr (kA == Type::bf16) {
     TSR_MMA("bf16.bf16");
@@ -24,10 +26,11 @@ __device__ __forceinline__ void mma(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a
 }
 template <Type kA, Type kB>
 __device__ __forceinline__ void mma(int (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-#define TSR_MMA(types)                                                                                             \
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32." types ".s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, " \
-               "{%0, %1, %2, %3};"                                                                                 \
-               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                                                    \
+#define TSR_MMA(types)                                               \
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32." types        \
+               ".s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, " \
+               "{%0, %1, %2, %3};"                                   \
+               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])      \
                : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
   if constexpr (kA == Type::u8 && kB == Type::u8) {
     TSR_MMA("u8.u8");
@@ -67,7 +70,8 @@ __device__ __forceinline__ void cp_async_wait() {
 }
 
 __device__ __forceinline__ void store_shared(u32 to, const uint4& v) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
 }
 
 }  // namespace ptx

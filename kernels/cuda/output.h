@@ -7,8 +7,14 @@
 
 namespace tsr {
 
-template <bool, class T, class F> struct Pick { typedef T type; };
-template <class T, class F> struct Pick<false, T, F> { typedef F type; };
+template <bool, class T, class F>
+struct Pick {
+  typedef T type;
+};
+template <class T, class F>
+struct Pick<false, T, F> {
+  typedef F type;
+};
 
 __device__ __forceinline__ u32 bits_of(float x) { return __float_as_uint(x); }
 __device__ __forceinline__ u32 bits_of(int x) { return static_cast<u32>(x); }

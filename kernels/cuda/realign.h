@@ -1,4 +1,5 @@
-// Copies matrices whose rows start anywhere into rows that start at multiples of 16 bytes, for kernels that load by TMA.
+// Copies matrices whose rows start anywhere into rows that start at multiples of 16 bytes, for kernels that
+// load by TMA.
 #pragma once
 
 #include "cuda/abi.h"
@@ -23,13 +24,15 @@ struct Realign {
       for (i64 unit = warp; unit < job.rows * job.groups * segments; unit += warps) {
         const i64 row = unit / segments, first = (unit - row * segments) * kSegment;
         const i64 group = row / job.rows, in_group = row - group * job.rows;
-        const char* from = static_cast<const char*>(job.from) + group * job.group_bytes + in_group * job.stride_bytes;
+        const char* from =
+            static_cast<const char*>(job.from) + group * job.group_bytes + in_group * job.stride_bytes;
         char* to = static_cast<char*>(job.to) + row * job.to_stride_bytes;
 #pragma unroll
         for (int step = 0; step < kSegment; step += kStep) {
           const i64 at = first + step + lane * 16;
           if (at < job.row_bytes)
-            *reinterpret_cast<uint4*>(to + at) = unaligned::load(from + at, static_cast<int>(min(job.row_bytes - at, i64{16})));
+            *reinterpret_cast<uint4*>(to + at) =
+                unaligned::load(from + at, static_cast<int>(min(job.row_bytes - at, i64{16})));
         }
       }
     }

@@ -1,5 +1,6 @@
-// GEMM on plain multiply-adds, for any type, layout and alignment: f32 sums in the order of k, or exact i32 sums of four
-// products at a time. A block stages block_k of its rows and columns in shared memory, a thread keeps tile_m x tile_n sums.
+// GEMM on plain multiply-adds, for any type, layout and alignment: f32 sums in the order of k, or exact i32
+// sums of four products at a time. A block stages block_k of its rows and columns in shared memory, a thread
+// keeps tile_m x tile_n sums.
 #pragma once
 
 #include "cuda/abi.h"
@@ -13,9 +14,11 @@ struct simt {
   typedef BlockParams Params;
 
   static constexpr bool kInteger = !is_float(C::type_a);
-  static constexpr SimtShape kShape = {C::block_m, C::block_n, C::block_k, C::tile_m, C::tile_n, C::stages, kInteger};
+  static constexpr SimtShape kShape = {C::block_m, C::block_n, C::block_k, C::tile_m,
+                                       C::tile_n,  C::stages,  kInteger};
   static constexpr int kThreads = kShape.threads(), kMinBlocks = 1;
-  static constexpr int kM = C::block_m, kN = C::block_n, kK = C::block_k, kTileM = C::tile_m, kTileN = C::tile_n;
+  static constexpr int kM = C::block_m, kN = C::block_n, kK = C::block_k, kTileM = C::tile_m,
+                       kTileN = C::tile_n;
   static constexpr int kAcross = kN / kTileN, kDown = kM / kTileM;  // threads of a block
   // A thread's rows and columns come in groups of neighbours, groups a whole grid of threads apart.
   static constexpr int kGroupM = kTileM % 4 ? kTileM : 4, kGroupN = kTileN % 4 ? kTileN : 4;
@@ -25,7 +28,8 @@ struct simt {
 
   static_assert(kTileM % kGroupM == 0 && kTileN % kGroupN == 0 && (!kInteger || kK % 4 == 0));
 
-  // A block's share of an operand: kRows rows (of A, columns of B) of kK elements, on the way through registers.
+  // A block's share of an operand: kRows rows (of A, columns of B) of kK elements, on the way through
+  // registers.
   template <Type kType, int kRows, int kVec, bool kAlongK>
   struct Share {
     typedef Bits<kType> Element;
@@ -39,14 +43,16 @@ struct simt {
     static_assert(kAlongK ? kK % kVec == 0 : kRows % kVec == 0);
 
     static __device__ __forceinline__ bool place(int i, int* row, int* k) {
-      const int index = i * kThreads + static_cast<int>(threadIdx.x), line = index / kLine, at = index % kLine * kVec;
+      const int index = i * kThreads + static_cast<int>(threadIdx.x), line = index / kLine,
+                at = index % kLine * kVec;
       *row = kAlongK ? line : at;
       *k = kAlongK ? at : line;
       return kVectors % kThreads == 0 || index < kVectors;
     }
 
     // Beyond the operand and its part of k elements are zero.
-    __device__ __forceinline__ void load(const void* base, i64 leading, int first, int rows, int k_first, int k_end) {
+    __device__ __forceinline__ void load(const void* base, i64 leading, int first, int rows, int k_first,
+                                         int k_end) {
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
         int row, k;
@@ -55,7 +61,8 @@ struct simt {
 #pragma unroll
         for (int j = 0; j < kVec; ++j) v[i].e[j] = 0;
         if (mine && row < rows && k < k_end)
-          v[i] = *reinterpret_cast<const Vector*>(static_cast<const Element*>(base) + (kAlongK ? row * leading + k : k * leading + row));
+          v[i] = *reinterpret_cast<const Vector*>(static_cast<const Element*>(base) +
+                                                  (kAlongK ? row * leading + k : k * leading + row));
       }
     }
 
@@ -78,8 +85,10 @@ struct simt {
   };
 
   template <int kRows, int kTile, int kGroup, int kThreadsAlong, class T>
-  static __device__ __forceinline__ void read(const unsigned char* shared, int step, int thread, T (&out)[kTile]) {
-    const T* line = reinterpret_cast<const T*>(shared) + step * (kInteger ? kRows : kRows + 4) + thread * kGroup;
+  static __device__ __forceinline__ void read(const unsigned char* shared, int step, int thread,
+                                              T (&out)[kTile]) {
+    const T* line =
+        reinterpret_cast<const T*>(shared) + step * (kInteger ? kRows : kRows + 4) + thread * kGroup;
 #pragma unroll
     for (int i = 0; i < kTile; i += kGroup) {
       struct alignas(sizeof(T) * (kGroup % 2 ? 1 : kGroup)) Group {
@@ -104,8 +113,8 @@ struct simt {
     }
   }
 
-  static __device__ __forceinline__ void multiply(Acc (&acc)[kTileM * kTileN], const unsigned char* a, const unsigned char* b,
-                                                  int tx, int ty) {
+  static __device__ __forceinline__ void multiply(Acc (&acc)[kTileM * kTileN], const unsigned char* a,
+                                                  const unsigned char* b, int tx, int ty) {
     typedef typename Pick<kInteger, u32, float>::type Word;
 #pragma unroll(kSteps < 8 ? kSteps : 8)
     for (int step = 0; step < kSteps; ++step) {
@@ -154,7 +163,8 @@ struct simt {
   }
 
   // One copy for all of a thread's groups.
-  static __device__ __noinline__ void finish(const u32 (&bits)[kGroupN], int row, int col, int batch, const BlockArgs& args) {
+  static __device__ __noinline__ void finish(const u32 (&bits)[kGroupN], int row, int col, int batch,
+                                             const BlockArgs& args) {
     if constexpr (kGroupN == 4) {
       if (args.wide) {
         Output<C>::template finish<4>(bits, row, col, args.n, batch, args);
@@ -168,8 +178,8 @@ struct simt {
     }
   }
 
-  static __device__ __forceinline__ void store(const Acc (&acc)[kTileM * kTileN], const BlockArgs& args, int first_m,
-                                               int first_n, int batch, int tx, int ty) {
+  static __device__ __forceinline__ void store(const Acc (&acc)[kTileM * kTileN], const BlockArgs& args,
+                                               int first_m, int first_n, int batch, int tx, int ty) {
 #pragma unroll
     for (int i = 0; i < kTileM; ++i) {
       const int row = first_m + i / kGroupM * kGroupM * kDown + ty * kGroupM + i % kGroupM;

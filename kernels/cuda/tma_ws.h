@@ -1,10 +1,11 @@
-// GEMM on tensor cores fed by TMA: one producer warp fills a ring of shared-memory stages by TMA, warpgroups of consumers multiply them
-// with wgmma, mbarriers between the two. Blocks are persistent and walk over tiles of C.
+// GEMM on tensor cores fed by TMA: one producer warp fills a ring of shared-memory stages by TMA, warpgroups
+// of consumers multiply them with wgmma, mbarriers between the two. Blocks are persistent and walk over tiles
+// of C.
 //
-// The kernel sees rows x cols, C = A B; with swap_ab these are the problem's n x m and the product is written transposed.
-// A team is the warpgroups that share a tile: the cooperative schedule has one team, ping-pong two that alternate, so
-// that one multiplies while the other stores. Blocks of a cluster share the stages of the operand they have in common:
-// each loads a part of it and multicasts it.
+// The kernel sees rows x cols, C = A B; with swap_ab these are the problem's n x m and the product is written
+// transposed. A team is the warpgroups that share a tile: the cooperative schedule has one team, ping-pong
+// two that alternate, so that one multiplies while the other stores. Blocks of a cluster share the stages of
+// the operand they have in common: each loads a part of it and multicasts it.
 #pragma once
 
 #include "cuda/abi.h"
@@ -19,12 +20,14 @@ template <class C>
 struct tma_ws {
   typedef TmaWsParams Params;
 
-  static constexpr Type kTypeA = C::swap_ab ? C::type_b : C::type_a, kTypeB = C::swap_ab ? C::type_a : C::type_b;
+  static constexpr Type kTypeA = C::swap_ab ? C::type_b : C::type_a,
+                        kTypeB = C::swap_ab ? C::type_a : C::type_b;
   static constexpr bool kAlongA = C::swap_ab ? C::b_along_k : C::a_along_k;  // contiguous along k
   static constexpr bool kAlongB = C::swap_ab ? C::a_along_k : C::b_along_k;
   static constexpr int kElement = bytes_of(C::type_a), kOut = bytes_of(C::type_out);
-  static constexpr TmaWsShape kShape = {C::block_m, C::block_n, C::block_k, C::wave_m, C::wave_groups, C::stages,
-                                        C::cluster_m, C::cluster_n, C::swap_ab != 0, kAlongA, kAlongB, kElement, kOut};
+  static constexpr TmaWsShape kShape = {
+      C::block_m,   C::block_n,      C::block_k, C::wave_m, C::wave_groups, C::stages, C::cluster_m,
+      C::cluster_n, C::swap_ab != 0, kAlongA,    kAlongB,   kElement,       kOut};
   static constexpr int kThreads = kShape.threads(), kMinBlocks = 1;
 
   static constexpr int kSwizzled = kShape.swizzled();
@@ -45,21 +48,24 @@ struct tma_ws {
   typedef typename Output<C>::Acc Acc;
   static constexpr int kAccs = kBlockN / 2;
 
-  // The tensor cores add products of 8-bit floats with some 14 bits: each step of k is added to f32 sums apart.
+  // The tensor cores add products of 8-bit floats with some 14 bits: each step of k is added to f32 sums
+  // apart.
   static constexpr bool kPromote = kElement == 1 && !kInteger;
 
   // Named barriers: one for each warpgroup, one for each team, one for each team's turn.
-  static constexpr int kGroupBarrier = 1, kTeamBarrier = kGroupBarrier + kGroups, kTurnBarrier = kTeamBarrier + kTeams;
+  static constexpr int kGroupBarrier = 1, kTeamBarrier = kGroupBarrier + kGroups,
+                       kTurnBarrier = kTeamBarrier + kTeams;
 
   static_assert(kTeams == 1 || (kTeams == 2 && kTeamGroups == 1), "two teams of one warpgroup, or one team");
-  static_assert(kStages <= 32 && kBlockM % (64 * kTeamGroups) == 0 && kBlockN % 8 == 0 && kBlockK % kSwizzled == 0);
+  static_assert(kStages <= 32 && kBlockM % (64 * kTeamGroups) == 0 && kBlockN % 8 == 0 &&
+                kBlockK % kSwizzled == 0);
   static_assert(kElement == bytes_of(C::type_b));
   static_assert(kElement == 2 || (kAlongA && kAlongB), "only 16-bit operands may lie along m or n");
 
   struct Work {
-    int m, n, batch;       // first row and column
-    int k_begin, k_end;    // in steps
-    int part, block;       // of k; index of the (block, batch)
+    int m, n, batch;     // first row and column
+    int k_begin, k_end;  // in steps
+    int part, block;     // of k; index of the (block, batch)
   };
 
   static __device__ __forceinline__ int work_count(const TmaWsArgs& args) {
@@ -67,8 +73,8 @@ struct tma_ws {
     return args.tiles_m * args.tiles_n * args.batches * parts;
   }
 
-  // The index-th unit of work of this cluster. Tiles go in bands of `swizzle` columns (rows with raster 0) so that the
-  // blocks running at one time cover a compact piece of C and share their operands in L2.
+  // The index-th unit of work of this cluster. Tiles go in bands of `swizzle` columns (rows with raster 0) so
+  // that the blocks running at one time cover a compact piece of C and share their operands in L2.
   static __device__ __forceinline__ Work work(int index, int rank, const TmaWsArgs& args) {
     Work w;
     int tiles = args.tiles_m * args.tiles_n;
@@ -83,7 +89,8 @@ struct tma_ws {
       w.k_begin = w.part * args.split_steps;
       w.k_end = min(args.k_steps, w.k_begin + args.split_steps);
     }
-    int along = args.along_m ? args.tiles_m : args.tiles_n, across = args.along_m ? args.tiles_n : args.tiles_m;
+    int along = args.along_m ? args.tiles_m : args.tiles_n,
+        across = args.along_m ? args.tiles_n : args.tiles_m;
     int band = tile / (args.swizzle * along), in_band = tile - band * args.swizzle * along;
     int width = min(args.swizzle, across - band * args.swizzle);
     int line = in_band / width, cross = band * args.swizzle + in_band - line * width;
@@ -111,12 +118,16 @@ struct tma_ws {
   struct Shared {
     u32 a, b, c, full, empty, flag;
     __device__ __forceinline__ explicit Shared(u32 base)
-        : a(base), b(a + kStages * kBytesA), c(b + kStages * kBytesB), full(c + kBytesC), empty(full + 8 * kStages),
+        : a(base),
+          b(a + kStages * kBytesA),
+          c(b + kStages * kBytesB),
+          full(c + kBytesC),
+          empty(full + 8 * kStages),
           flag(empty + 8 * kStages) {}
   };
 
-  static __device__ __forceinline__ void load_box(u32 to, const TensorMap* map, u32 bar, u16 mask, int x, int y, int z,
-                                                  bool multicast) {
+  static __device__ __forceinline__ void load_box(u32 to, const TensorMap* map, u32 bar, u16 mask, int x,
+                                                  int y, int z, bool multicast) {
     if (multicast) {
       ptx::tma_load_multicast(to, map, bar, mask, x, y, z);
     } else {
@@ -126,25 +137,25 @@ struct tma_ws {
 
   // One operand of one stage: part `part` of kParts of a tile of kRows rows (or columns) from `first`.
   template <bool kKMajor, int kRows, int kParts>
-  static __device__ __forceinline__ void load_stage(u32 to, const TensorMap* map, u32 bar, int first, int k, int batch,
-                                              int part, u16 mask) {
+  static __device__ __forceinline__ void load_stage(u32 to, const TensorMap* map, u32 bar, int first, int k,
+                                                    int batch, int part, u16 mask) {
     constexpr int kShare = kRows / kParts;
     if (kParts == 1) part = 0;
     if constexpr (kKMajor) {
 #pragma unroll
       for (int j = 0; j < kBlockK / kSwizzled; ++j)
-        load_box(to + (j * kRows + part * kShare) * 128, map, bar, mask, k + j * kSwizzled, first + part * kShare,
-                 batch, kParts > 1);
+        load_box(to + (j * kRows + part * kShare) * 128, map, bar, mask, k + j * kSwizzled,
+                 first + part * kShare, batch, kParts > 1);
     } else {
 #pragma unroll
       for (int i = 0; i < kShare / 64; ++i)
-        load_box(to + (part * (kShare / 64) + i) * kBlockK * 128, map, bar, mask, first + part * kShare + i * 64, k,
-                 batch, kParts > 1);
+        load_box(to + (part * (kShare / 64) + i) * kBlockK * 128, map, bar, mask,
+                 first + part * kShare + i * 64, k, batch, kParts > 1);
     }
   }
 
-  static __device__ __forceinline__ void produce(const TensorMap* a, const TensorMap* b, const TmaWsArgs& args,
-                                                 const Shared& s, int rank) {
+  static __device__ __forceinline__ void produce(const TensorMap* a, const TensorMap* b,
+                                                 const TmaWsArgs& args, const Shared& s, int rank) {
     int rank_m = rank % C::cluster_m, rank_n = rank / C::cluster_m;
     u16 mask_a = 0, mask_b = 0;
     for (int j = 0; j < C::cluster_n; ++j) mask_a |= 1 << (rank_m + j * C::cluster_m);
@@ -160,10 +171,10 @@ struct tma_ws {
         ptx::mbarrier_wait(s.empty + 8 * ring.slot, ring.phase ^ 1);
         u32 bar = s.full + 8 * ring.slot;
         ptx::mbarrier_expect(bar, kBytesA + kBytesB);
-        load_stage<kAlongA, kBlockM, kPartsA>(s.a + ring.slot * kBytesA, a, bar, w.m, k * kBlockK, w.batch, rank_n,
-                                             mask_a);
-        load_stage<kAlongB, kRowsB, kPartsB>(s.b + ring.slot * kBytesB, b, bar, w.n, k * kBlockK, w.batch, rank_m,
-                                            mask_b);
+        load_stage<kAlongA, kBlockM, kPartsA>(s.a + ring.slot * kBytesA, a, bar, w.m, k * kBlockK, w.batch,
+                                              rank_n, mask_a);
+        load_stage<kAlongB, kRowsB, kPartsB>(s.b + ring.slot * kBytesB, b, bar, w.n, k * kBlockK, w.batch,
+                                             rank_m, mask_b);
         ring.advance();
       }
     }
@@ -177,14 +188,16 @@ struct tma_ws {
     }
   }
 
-  // The low half of an operand's descriptor; only the address (in 16-byte units, without the block's place in its cluster)
-  // varies. 128-byte swizzle. K-major: 8 rows of 128 bytes each 1024 bytes. Otherwise 8 k-rows of 64 elements each
-  // 1024 bytes, and block_k of them for each 64 elements.
+  // The low half of an operand's descriptor; only the address (in 16-byte units, without the block's place in
+  // its cluster) varies. 128-byte swizzle. K-major: 8 rows of 128 bytes each 1024 bytes. Otherwise 8 k-rows
+  // of 64 elements each 1024 bytes, and block_k of them for each 64 elements.
   template <bool kKMajor>
   static __device__ __forceinline__ u32 descriptor(u32 address) {
     return (address & 0x3ffff) >> 4 | (kKMajor ? 1u : kBlockK * 128u / 16) << 16;
   }
-  static __device__ __forceinline__ u64 whole(u32 low) { return (1ull << 62 | static_cast<u64>(1024 / 16) << 32) | low; }
+  static __device__ __forceinline__ u64 whole(u32 low) {
+    return (1ull << 62 | static_cast<u64>(1024 / 16) << 32) | low;
+  }
   // 16-byte units from the start of a tile of kRows to its j-th 32-byte (16-row) step of k.
   template <bool kKMajor, int kRows>
   static constexpr int k_offset(int j) {
@@ -208,7 +221,8 @@ struct tma_ws {
       for (int j = 0; j < kAccs; ++j) ptx::touch(acc[i][j]);
   }
 
-  static __device__ __forceinline__ void multiply_step(Acc (&acc)[kBlocksM][kAccs], u32 desc_a, u32 desc_b, bool add) {
+  static __device__ __forceinline__ void multiply_step(Acc (&acc)[kBlocksM][kAccs], u32 desc_a, u32 desc_b,
+                                                       bool add) {
     ptx::wgmma_fence();
 #pragma unroll
     for (int j = 0; j < kBlockK * kElement / 32; ++j) {
@@ -224,8 +238,8 @@ struct tma_ws {
 
   static __device__ __forceinline__ void multiply(Acc (&acc)[kBlocksM][kAccs], const Work& w, const Shared& s,
                                                   Ring& ring, int team, int group, int lane) {
-    // Teams multiply in turn. A stage's barrier tells only the parity of its use: a team that waited for a use to come
-    // while the one before is still due would pass at once.
+    // Teams multiply in turn. A stage's barrier tells only the parity of its use: a team that waited for a
+    // use to come while the one before is still due would pass at once.
     if constexpr (kTeams > 1) ptx::named_barrier(kTurnBarrier + team, 256);
     u32 previous = 0;
     u32 base_a = descriptor<kAlongA>(s.a) + row_offset(group * kBlocksM);
@@ -267,14 +281,16 @@ struct tma_ws {
     }
   }
 
-  // Adds the parts of k in their order. True for the block that came last and holds the sum; the others are done.
+  // Adds the parts of k in their order. True for the block that came last and holds the sum; the others are
+  // done.
   static __device__ __forceinline__ bool reduce(Acc (&acc)[kBlocksM][kAccs], const Work& w, const Shared& s,
                                                 const TmaWsArgs& args, int team, int group) {
     constexpr int kVectors = kBlocksM * kAccs / 4;
     int parts = (args.k_steps + args.split_steps - 1) / args.split_steps;
     int thread = threadIdx.x % 128;
-    float4* base = reinterpret_cast<float4*>(args.partials) + static_cast<i64>(w.block) * parts * (kBlockM * kBlockN / 4) +
-                   group * (kVectors * 128) + thread;
+    float4* base = reinterpret_cast<float4*>(args.partials) +
+                   static_cast<i64>(w.block) * parts * (kBlockM * kBlockN / 4) + group * (kVectors * 128) +
+                   thread;
     float4* mine = base + static_cast<i64>(w.part) * (kBlockM * kBlockN / 4);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
@@ -343,7 +359,8 @@ struct tma_ws {
   static constexpr bool kRaw = Output<C>::kRaw;
 
   // Two neighbours of a row.
-  static __device__ __forceinline__ void stage_pair(u32 buffer, const Acc* v, int row, int col, const TmaWsArgs& args) {
+  static __device__ __forceinline__ void stage_pair(u32 buffer, const Acc* v, int row, int col,
+                                                    const TmaWsArgs& args) {
     u32 first, second;  // as 4-byte elements
     if constexpr (kRaw) {
       first = static_cast<u32>(v[0]), second = static_cast<u32>(v[1]);
@@ -367,9 +384,9 @@ struct tma_ws {
   }
 
   // alpha * A B in the output type, by TMA. `row`: of the warpgroup's first row in C.
-  static __device__ __forceinline__ void store_plain(Acc (&acc)[kBlocksM][kAccs], const TensorMap* map, int first_row,
-                                                     int first_col, int batch, u32 memory, const TmaWsArgs& args,
-                                                     int barrier, int& rounds) {
+  static __device__ __forceinline__ void store_plain(Acc (&acc)[kBlocksM][kAccs], const TensorMap* map,
+                                                     int first_row, int first_col, int batch, u32 memory,
+                                                     const TmaWsArgs& args, int barrier, int& rounds) {
     int thread = threadIdx.x % 128, warp = thread / 32, lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < kBlocksM; ++i) {
@@ -380,8 +397,8 @@ struct tma_ws {
         if (thread == 0) ptx::tma_store_wait_read<kBuffers - 1>();
         ptx::named_barrier(barrier, 128);
         if constexpr (kOut == 2 && kSlice % 16 == 0) {
-          // Lane l addresses row l % 8 (column when transposed) of matrix l / 8: upper and lower 8 rows of 8 columns,
-          // then of the next 8.
+          // Lane l addresses row l % 8 (column when transposed) of matrix l / 8: upper and lower 8 rows of 8
+          // columns, then of the next 8.
           int half = lane / 8 % 2 * 8, next = lane / 16 * 8;
 #pragma unroll
           for (int j = 0; j < kSlice; j += 16) {
@@ -390,7 +407,8 @@ struct tma_ws {
 #pragma unroll
             for (int e = 0; e < 4; ++e) x[e] = scaled_pair(v + 2 * e, args);
             if constexpr (C::swap_ab) {
-              ptx::stmatrix_transposed(buffer + staged(warp * 16 + half, j + next + lane % 8), x[0], x[1], x[2], x[3]);
+              ptx::stmatrix_transposed(buffer + staged(warp * 16 + half, j + next + lane % 8), x[0], x[1],
+                                       x[2], x[3]);
             } else {
               ptx::stmatrix(buffer + staged(warp * 16 + half + lane % 8, j + next), x[0], x[1], x[2], x[3]);
             }
@@ -433,10 +451,12 @@ struct tma_ws {
     }
   }
 
-  // Everything: alpha, beta, the steps, any alignment of C. The accumulators go through shared memory, so that the
-  // threads that share a row of C read and write neighbours, and the chain of steps is in a loop, compiled once.
-  static __device__ __forceinline__ void store_general(Acc (&acc)[kBlocksM][kAccs], int first_row, int first_col,
-                                                       int batch, u32 memory, const TmaWsArgs& args, int barrier) {
+  // Everything: alpha, beta, the steps, any alignment of C. The accumulators go through shared memory, so
+  // that the threads that share a row of C read and write neighbours, and the chain of steps is in a loop,
+  // compiled once.
+  static __device__ __forceinline__ void store_general(Acc (&acc)[kBlocksM][kAccs], int first_row,
+                                                       int first_col, int batch, u32 memory,
+                                                       const TmaWsArgs& args, int barrier) {
     constexpr int kColumns = kShape.epilogue_slice();
     int thread = threadIdx.x % 128, warp = thread / 32, lane = threadIdx.x % 32;
 #pragma unroll
@@ -454,7 +474,8 @@ struct tma_ws {
               ptx::store_shared(memory + staged_acc(row + 8 * h, col), bits_of(v[2 * h]));
               ptx::store_shared(memory + staged_acc(row + 8 * h, col + 1), bits_of(v[2 * h + 1]));
             } else {
-              ptx::store_shared(memory + staged_acc(row + 8 * h, col), bits_of(v[2 * h]), bits_of(v[2 * h + 1]));
+              ptx::store_shared(memory + staged_acc(row + 8 * h, col), bits_of(v[2 * h]),
+                                bits_of(v[2 * h + 1]));
             }
           }
         }
@@ -463,8 +484,8 @@ struct tma_ws {
       }
     }
   }
-  // One copy for all slices of a tile. Neighbouring threads take neighbours of a row of the problem's C, where they are
-  // aligned four at a time.
+  // One copy for all slices of a tile. Neighbouring threads take neighbours of a row of the problem's C,
+  // where they are aligned four at a time.
   static __device__ __noinline__ void finish_slice(int first_row, int first_col, int batch, u32 memory,
                                                    const TmaWsArgs& params) {
     // A copy, which stores to C cannot change: what the loop uses stays in registers.
@@ -497,9 +518,9 @@ struct tma_ws {
       }
     }
   }
-  static __device__ __forceinline__ void store(Acc (&acc)[kBlocksM][kAccs], const TensorMap* map, const Work& w,
-                                               const Shared& s, const TmaWsArgs& args, int consumer, int group,
-                                               int& rounds) {
+  static __device__ __forceinline__ void store(Acc (&acc)[kBlocksM][kAccs], const TensorMap* map,
+                                               const Work& w, const Shared& s, const TmaWsArgs& args,
+                                               int consumer, int group, int& rounds) {
     u32 memory = s.c + consumer * kShape.group_bytes_c();
     int row = w.m + group * kBlocksM * 64;
     if constexpr (kStoreTma && C::epilogue_count == 0) {
@@ -511,8 +532,8 @@ struct tma_ws {
     store_general(acc, row, w.n, w.batch, memory, args, kGroupBarrier + consumer);
   }
 
-  static __device__ __forceinline__ void consume(const TensorMap* c, const TmaWsArgs& args, const Shared& s, int rank,
-                                                 int consumer) {
+  static __device__ __forceinline__ void consume(const TensorMap* c, const TmaWsArgs& args, const Shared& s,
+                                                 int rank, int consumer) {
     int team = consumer / kTeamGroups, group = consumer % kTeamGroups, lane = threadIdx.x % 32;
     Acc acc[kBlocksM][kAccs];
     Ring ring;

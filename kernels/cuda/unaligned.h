@@ -1,4 +1,5 @@
-// Reading 16 bytes from any address: from aligned pieces that hold some of the wanted bytes, never from others.
+// Reading 16 bytes from any address: from aligned pieces that hold some of the wanted bytes, never from
+// others.
 #pragma once
 
 #include "cuda/ptx.h"
@@ -7,14 +8,16 @@ namespace tsr {
 
 namespace unaligned {
 
-__device__ __forceinline__ int skip_of(const char* at) { return static_cast<int>(reinterpret_cast<u64>(at) % 16); }
+__device__ __forceinline__ int skip_of(const char* at) {
+  return static_cast<int>(reinterpret_cast<u64>(at) % 16);
+}
 
 __device__ __forceinline__ uint4 combine(uint4 a, uint4 b, int skip) {
   if (skip & 8) a.x = a.z, a.y = a.w, a.z = b.x, a.w = b.y, b.x = b.z, b.y = b.w;
   if (skip & 4) a.x = a.y, a.y = a.z, a.z = a.w, a.w = b.x, b.x = b.y;
   const u32 bits = skip % 4 * 8;
-  return make_uint4(__funnelshift_r(a.x, a.y, bits), __funnelshift_r(a.y, a.z, bits), __funnelshift_r(a.z, a.w, bits),
-                    __funnelshift_r(a.w, b.x, bits));
+  return make_uint4(__funnelshift_r(a.x, a.y, bits), __funnelshift_r(a.y, a.z, bits),
+                    __funnelshift_r(a.z, a.w, bits), __funnelshift_r(a.w, b.x, bits));
 }
 
 // `left`: bytes from `at` on that are wanted, at least 1; what follows them is undefined.

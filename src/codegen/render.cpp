@@ -88,10 +88,11 @@ std::string entry_of(BackendKind backend, const std::string& family, const GemmV
          "::kMinBlocks)" + (cluster > 1 ? format(" __cluster_dims__(%d, 1, 1)", cluster) : "") + "\n" +
          symbol + "(const __grid_constant__ " + kernel + "::Params params) {\n  " + kernel +
          "::run(params);\n}\n" +
-         (realigns(v, c) ? "extern \"C\" __global__ void __launch_bounds__(tsr::Realign::kThreads)\n" + symbol +
-                            "_realign(const __grid_constant__ tsr::RealignParams params) {\n  "
-                            "tsr::Realign::run(params);\n}\n"
-                      : "");
+         (realigns(v, c)
+              ? "extern \"C\" __global__ void __launch_bounds__(tsr::Realign::kThreads)\n" + symbol +
+                    "_realign(const __grid_constant__ tsr::RealignParams params) {\n  "
+                    "tsr::Realign::run(params);\n}\n"
+              : "");
 }
 
 }  // namespace

@@ -10,9 +10,12 @@ constexpr std::string_view kTmaWsKnobs[] = {"block_m",     "block_n", "block_k",
                                             "wave_groups", "stages",  "store",   "cluster_m",
                                             "cluster_n",   "swap_ab", "split_k"};
 
-constexpr std::string_view kCpAsyncKnobs[] = {"block_m", "block_n", "block_k", "wave_m", "wave_n", "stages", "vec_a", "vec_b"};
-constexpr std::string_view kSimtKnobs[] = {"block_m", "block_n", "block_k", "tile_m", "tile_n", "stages", "vec_a", "vec_b"};
-constexpr std::string_view kGemvKnobs[] = {"tile_m", "tile_n", "wave_n", "wave_k", "vec_a", "vec_b", "swap_ab"};
+constexpr std::string_view kCpAsyncKnobs[] = {"block_m", "block_n", "block_k", "wave_m",
+                                              "wave_n",  "stages",  "vec_a",   "vec_b"};
+constexpr std::string_view kSimtKnobs[] = {"block_m", "block_n", "block_k", "tile_m",
+                                           "tile_n",  "stages",  "vec_a",   "vec_b"};
+constexpr std::string_view kGemvKnobs[] = {"tile_m", "tile_n", "wave_n", "wave_k",
+                                           "vec_a",  "vec_b",  "swap_ab"};
 
 using enum BackendKind;
 constexpr FamilyInfo kFamilies[] = {

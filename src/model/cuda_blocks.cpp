@@ -16,9 +16,9 @@ struct Block {
   double threads = 32, shared = 0, registers = 64;  // registers of a thread
   double rows = 1, cols = 1;                        // of C as the kernel sees it
   double sums = 1;
-  double depth = 1;                                 // of k a step takes
-  double step = 0;                                  // cycles of one step of the block alone
-  double busy = 0;                                  // the share of it that blocks of one multiprocessor cannot overlap
+  double depth = 1;  // of k a step takes
+  double step = 0;   // cycles of one step of the block alone
+  double busy = 0;   // the share of it that blocks of one multiprocessor cannot overlap
 };
 
 bool aligned(const Operand& o, int vec) { return vec * bytes_of(o.type) == 16; }
@@ -43,7 +43,9 @@ Block gemv_block(const GemmView& v, const KernelConfig& c, const BlockCosts& t) 
   // The narrow operand comes from L1, once for each wave.
   double loads = wave_bytes * extra;
   const double narrow_bytes = c.tile_m * (along ? 256.0 : 64.0) * t.gemv_narrow;
-  loads += narrow_bytes * (narrow_along ? aligned(narrow, c.swap_ab ? c.vec_b : c.vec_a) ? 1 : t.gemv_unaligned : t.gemv_gather);
+  loads +=
+      narrow_bytes *
+      (narrow_along ? aligned(narrow, c.swap_ab ? c.vec_b : c.vec_a) ? 1 : t.gemv_unaligned : t.gemv_gather);
   if (!along) loads *= t.gemv_across;
   b.busy = waves * loads / t.gemv_unit_bytes;
   b.step = t.gemv_latency + b.busy;
@@ -65,12 +67,14 @@ Block tile_block(const GemmView& v, const KernelConfig& c, const ArchSpec& a, co
   const double rate = inst && inst->flops_per_cycle > 0 ? inst->flops_per_cycle : 256;
   double math = 2 * b.sums * c.block_k / rate * (simt ? t.block_fma : t.block_mma);
   // Each sum needs operands from shared memory: small tiles of a thread or warp are bound by these.
-  if (simt) math *= 1 + 2.0 / c.tile_m + 2.0 / c.tile_n;
-  else math *= 0.5 + 8.0 * c.wave_m / c.block_m + 8.0 * c.wave_n / c.block_n;
+  if (simt)
+    math *= 1 + 2.0 / c.tile_m + 2.0 / c.tile_n;
+  else
+    math *= 0.5 + 8.0 * c.wave_m / c.block_m + 8.0 * c.wave_n / c.block_n;
   double bytes = 0;
   bytes += b.rows * c.block_k * bytes_of(v.a.type) * (simt || aligned(v.a, c.vec_a) ? 1 : t.block_unaligned);
   bytes += b.cols * c.block_k * bytes_of(v.b.type) * (simt || aligned(v.b, c.vec_b) ? 1 : t.block_unaligned);
-  if (simt) bytes *= 4.0 / std::min(4, std::min(c.vec_a, c.vec_b)) ;
+  if (simt) bytes *= 4.0 / std::min(4, std::min(c.vec_a, c.vec_b));
   const double load = bytes / t.block_unit_bytes;
   b.busy = std::max(math, load);
   b.step = std::max({math, load, t.block_latency / std::max(c.stages - 1, 1)}) + (simt ? math : 0);
@@ -97,7 +101,8 @@ double block_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a,
 
   const double by_registers = std::floor(65536 / (b.registers * b.threads));
   const double by_shared = std::floor(static_cast<double>(a.smem_bytes) / std::max(b.shared, 1024.0));
-  const double together = std::max(1.0, std::min({by_registers, by_shared, std::floor(2048 / b.threads), 32.0}));
+  const double together =
+      std::max(1.0, std::min({by_registers, by_shared, std::floor(2048 / b.threads), 32.0}));
   // A multiprocessor's blocks run side by side: as long as the slowest alone, or as the work of all.
   const double each = std::ceil(blocks / a.compute_units);
   const double turns = std::ceil(each / together);
@@ -107,7 +112,8 @@ double block_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a,
   const double busy_units = std::min(1.0, blocks / a.compute_units);
   const double memory = v.bytes() / (gemv ? t.gemv_dram_bytes * busy_units : t.block_dram_bytes);
   const double overlap = gemv ? t.gemv_overlap : t.block_overlap;
-  double cycles = (gemv ? t.gemv_launch : t.block_launch) + std::pow(std::pow(run, overlap) + std::pow(memory, overlap), 1 / overlap);
+  double cycles = (gemv ? t.gemv_launch : t.block_launch) +
+                  std::pow(std::pow(run, overlap) + std::pow(memory, overlap), 1 / overlap);
   if (parts > 1) {
     const double bytes = (parts + 1) * b.sums * kWordBytes;
     cycles += gemv ? t.gemv_split + bytes / t.gemv_split_bytes : t.block_split + bytes / t.block_split_bytes;

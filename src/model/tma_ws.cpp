@@ -9,9 +9,9 @@ namespace tessera {
 namespace {
 
 constexpr double kWarpgroupRows = 64;
-constexpr double kRowBytes = 128;           // of k in a stage
-constexpr double kInstructionBytes = 32;    // of k in one wgmma
-constexpr double kShortLine = 1024;         // bytes: shorter lines are copied no faster
+constexpr double kRowBytes = 128;         // of k in a stage
+constexpr double kInstructionBytes = 32;  // of k in one wgmma
+constexpr double kShortLine = 1024;       // bytes: shorter lines are copied no faster
 constexpr double kReferenceBlock = 128 * 256;
 
 }  // namespace
@@ -42,7 +42,8 @@ double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a
   const auto live_m = static_cast<double>(std::min<int64_t>(c.block_m, rows_of(v, c)));
   const auto live_n = static_cast<double>(std::min<int64_t>(c.block_n, cols_of(v, c)));
   const double bytes = (live_m / c.cluster_n + live_n / c.cluster_m) * kRowBytes;
-  const double load = bytes / std::min(t.tma_unit_bytes, t.tma_l2_bytes / active) * (cluster > 1 ? t.tma_cluster : 1.0);
+  const double load =
+      bytes / std::min(t.tma_unit_bytes, t.tma_l2_bytes / active) * (cluster > 1 ? t.tma_cluster : 1.0);
   const double step = std::max({math, load, t.tma_latency / c.stages});
 
   const double block = static_cast<double>(c.block_m) * c.block_n;
@@ -61,7 +62,8 @@ double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a
   }
   const double copy = copied > 0 ? t.tma_launch + copied / t.tma_dram_bytes : 0;
   const double memory = v.bytes() / t.tma_dram_bytes;
-  const double work_time = std::pow(std::pow(run, t.tma_overlap) + std::pow(memory, t.tma_overlap), 1 / t.tma_overlap);
+  const double work_time =
+      std::pow(std::pow(run, t.tma_overlap) + std::pow(memory, t.tma_overlap), 1 / t.tma_overlap);
   return t.tma_launch + t.tma_fill + (cluster > 1 ? t.tma_cluster_launch : 0) + copy + work_time;
 }
 

@@ -65,8 +65,10 @@ constexpr Rule kRules[] = {
        const bool whole = c.swap_ab || divides(16, saturated_product({c.block_n, bytes_of(v.c.type)}));
        return !shuffles_c(c) || (tma_walks(v.c, v.groups) && whole);
      },
-     "cshuffle stores through TMA: C's leading dimension and batch stride, and a block's rows, are multiples of 16 bytes"},
-    {"wgmma_depth", kTma, 0, [](V v, C, A) { return v.k >= 1; }, "the tma_ws kernel multiplies at least once: k >= 1"},
+     "cshuffle stores through TMA: C's leading dimension and batch stride, and a block's rows, are multiples "
+     "of 16 bytes"},
+    {"wgmma_depth", kTma, 0, [](V v, C, A) { return v.k >= 1; },
+     "the tma_ws kernel multiplies at least once: k >= 1"},
     {"wgmma_k_major", kTma, 0, [](V v, C, A) { return bytes_of(v.a.type) == 2 || v.layout == Layout::rcr; },
      "wgmma reads 8-bit operands along k only (layout rcr)"},
     {"tma_smem", kTma, reads("block stages wave_m wave_groups swap_ab"),
@@ -100,19 +102,22 @@ constexpr Rule kRules[] = {
      "the cluster is larger than the grid of blocks"},
     {"cp_async_tile", kCpAsync, reads("block_m block_n wave_m wave_n"),
      [](V, C c, A) {
-       return divides(saturated_product({c.wave_m, 16}), c.block_m) && divides(saturated_product({c.wave_n, 16}), c.block_n);
+       return divides(saturated_product({c.wave_m, 16}), c.block_m) &&
+              divides(saturated_product({c.wave_n, 16}), c.block_n);
      },
      "a warp takes whole multiples of 16 rows and 16 columns"},
     {"cp_async_registers", kCpAsync, reads("block wave"),
      [](V v, C c, A a) {
        const int64_t threads = lanes(c, a), sums = saturated_product({c.block_m, c.block_n});
-       const int64_t staged = saturated_product({int64_t{c.block_m} + c.block_n, c.block_k, bytes_of(v.a.type)});
+       const int64_t staged =
+           saturated_product({int64_t{c.block_m} + c.block_n, c.block_k, bytes_of(v.a.type)});
        return threads >= 1 && sums <= 64 * threads && staged <= 128 * threads;
      },
      "a lane keeps at most 64 sums and 128 bytes of a stage"},
     {"cp_async_smem", kCpAsync, reads("block stages"),
      [](V v, C c, A a) {
-       const int64_t one = saturated_product({int64_t{c.block_m} + c.block_n, c.block_k, v.acc == DType::i32 ? 1 : 2});
+       const int64_t one =
+           saturated_product({int64_t{c.block_m} + c.block_n, c.block_k, v.acc == DType::i32 ? 1 : 2});
        return saturated_product({one, c.stages}) <= a.smem_bytes;
      },
      "the stages of A and B (8-bit floats as f16) exceed the shared memory of a block"},
@@ -133,7 +138,9 @@ constexpr Rule kRules[] = {
      },
      "the accumulators of tile_m x tile_n exceed half of a thread's registers"},
     {"simt_loads", kSimt, reads("block tile"),
-     [](V, C c, A) { return saturated_product({int64_t{c.block_m} + c.block_n, c.block_k}) <= 32 * simt_threads(c); },
+     [](V, C c, A) {
+       return saturated_product({int64_t{c.block_m} + c.block_n, c.block_k}) <= 32 * simt_threads(c);
+     },
      "a thread stages at most 32 elements at a time"},
     {"simt_stages", kSimt, reads("stages"), [](V, C c, A) { return c.stages <= 2; },
      "the simt kernel has one or two stages"},
@@ -142,18 +149,23 @@ constexpr Rule kRules[] = {
     {"simt_smem", kSimt, reads("block stages"),
      [](V v, C c, A a) {
        const int64_t rows = int64_t{c.block_m} + c.block_n;
-       const int64_t one = v.acc == DType::i32 ? saturated_product({rows, c.block_k}) : saturated_product({rows + 8, c.block_k, 4});
+       const int64_t one = v.acc == DType::i32 ? saturated_product({rows, c.block_k})
+                                               : saturated_product({rows + 8, c.block_k, 4});
        return saturated_product({one, c.stages}) <= a.smem_bytes;
      },
      "the stages of A and B, as f32, exceed the shared memory of a block"},
     {"simt_vec", kSimt, reads("block vec_a vec_b"),
      [](V v, C c, A) {
-       return divides(c.vec_a, v.a.col_stride == 1 ? c.block_k : c.block_m) && divides(c.vec_b, v.b.row_stride == 1 ? c.block_k : c.block_n);
+       return divides(c.vec_a, v.a.col_stride == 1 ? c.block_k : c.block_m) &&
+              divides(c.vec_b, v.b.row_stride == 1 ? c.block_k : c.block_n);
      },
      "vec_a or vec_b does not divide the block along the operand's lines"},
     {"gemv_rows", kGemv, reads("tile_m swap_ab"),
-     [](V v, C c, A) { return divides(8, c.tile_m) && c.tile_m >= 8 && c.tile_m <= 32 && rows_of(v, c) <= c.tile_m; },
-     "gemv keeps every row of C in registers: tile_m covers m (with swap_ab: n) and is 8 to 32, a multiple of 8"},
+     [](V v, C c, A) {
+       return divides(8, c.tile_m) && c.tile_m >= 8 && c.tile_m <= 32 && rows_of(v, c) <= c.tile_m;
+     },
+     "gemv keeps every row of C in registers: tile_m covers m (with swap_ab: n) and is 8 to 32, a multiple "
+     "of 8"},
     {"gemv_waves", kGemv, reads("wave"), [](V, C c, A) { return c.wave_m == 1; },
      "gemv spreads its waves over n and k (wave_m 1)"},
     {"gemv_columns", kGemv, reads("tile_n swap_ab"),
@@ -162,10 +174,14 @@ constexpr Rule kRules[] = {
     {"gemv_along_k", kGemv, 0, [](V v, C, A) { return bytes_of(v.a.type) == 2 || both_along_k(v); },
      "gemv takes 8-bit operands along k only (layout rcr)"},
     {"gemv_registers", kGemv, reads("tile"),
-     [](V, C c, A a) { return saturated_product({c.tile_m, c.tile_n}) / 32 <= (a.registers_per_thread + 1) / 2; },
+     [](V, C c, A a) {
+       return saturated_product({c.tile_m, c.tile_n}) / 32 <= (a.registers_per_thread + 1) / 2;
+     },
      "tile_m * tile_n accumulators exceed half of a wave's registers"},
     {"gemv_smem", kGemv, reads("tile wave"),
-     [](V, C c, A a) { return saturated_product({c.tile_m, c.tile_n, waves(c), 4}) <= a.smem_bytes; },
+     [](V, C c, A a) {
+       return saturated_product({c.tile_m, c.tile_n, waves(c), 4}) <= a.smem_bytes;
+     },
      "the sums of a block's waves exceed its shared memory"},
 };
 

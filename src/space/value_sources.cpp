@@ -158,7 +158,8 @@ TESSERA_SOURCE(idle_units) {
 
 // The same for kernels whose waves each keep tile_n columns.
 TESSERA_SOURCE(idle_tiles) {
-  const double tiles = static_cast<double>(v.groups) * ceil_div(cols_of(v, c), std::max(c.tile_n * c.wave_n, 1));
+  const double tiles =
+      static_cast<double>(v.groups) * ceil_div(cols_of(v, c), std::max(c.tile_n * c.wave_n, 1));
   for (int64_t parts = 1; parts <= std::max<int64_t>(k.limit, 1); parts *= 2) {
     if (parts > 1 && (tiles * parts / 2 >= a.compute_units || v.k < 256 * parts)) break;
     out.push_back({static_cast<int>(parts)});
@@ -186,7 +187,8 @@ constexpr ValueSource kSources[] = {
     {"teams", true, teams, "2 for pingpong, else 1"},
     {"row_bytes", false, row_bytes, "the elements of A in `limit` bytes"},
     {"narrow", false, narrow, "0, and 1 where C has fewer columns than the limit"},
-    {"idle_tiles", true, idle_tiles, "powers of two where waves of tile_n columns are too few for the compute units"},
+    {"idle_tiles", true, idle_tiles,
+     "powers of two where waves of tile_n columns are too few for the compute units"},
     {"idle_units", false, idle_units, "powers of two where C is too small to occupy the compute units"},
 };
 

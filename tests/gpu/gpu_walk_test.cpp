@@ -1,5 +1,6 @@
-// The correctness walk on a CUDA device: configurations of every family that the device runs, on the case lists, against the
-// reference. By default some of each family; TESSERA_WALK=all takes all. Skipped where there is no device.
+// The correctness walk on a CUDA device: configurations of every family that the device runs, on the case
+// lists, against the reference. By default some of each family; TESSERA_WALK=all takes all. Skipped where
+// there is no device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -74,9 +75,12 @@ TEST_P(GpuWalk, LegalConfigs) {
   }
   std::vector<KernelConfig> chosen;
   for (auto& [family, list] : families) {
-    const auto key = [&](const KernelConfig& c) { return std::hash<std::string>{}(GetParam().problem + to_string(c)); };
+    const auto key = [&](const KernelConfig& c) {
+      return std::hash<std::string>{}(GetParam().problem + to_string(c));
+    };
     std::sort(list.begin(), list.end(), [&](const auto& x, const auto& y) { return key(x) < key(y); });
-    chosen.insert(chosen.end(), list.begin(), list.begin() + static_cast<ptrdiff_t>(std::min(per_family, list.size())));
+    chosen.insert(chosen.end(), list.begin(),
+                  list.begin() + static_cast<ptrdiff_t>(std::min(per_family, list.size())));
   }
   std::vector<Unit> units(chosen.size());
   KernelCache cache({});
@@ -111,9 +115,11 @@ TEST_P(GpuWalk, LegalConfigs) {
           kernel->wait();
           operands.fetch(*kernel);
           auto& loose = looser[kernel->sum_error()];
-          if (!loose && kernel->sum_error() > 0) loose = std::make_unique<Verifier>(uniform, kernel->sum_error());
+          if (!loose && kernel->sum_error() > 0)
+            loose = std::make_unique<Verifier>(uniform, kernel->sum_error());
           const Verification v = (round < 2 ? exact : loose ? *loose : bounded).check();
-          if (round == 2 && v.bound > 0) worst[chosen[i].family] = std::max(worst[chosen[i].family], v.max_err / v.bound);
+          if (round == 2 && v.bound > 0)
+            worst[chosen[i].family] = std::max(worst[chosen[i].family], v.max_err / v.bound);
           said = v.failure;
           if (!said.empty()) said = (round < 2 ? "integers: " : "uniform: ") + said;
           ++runs;
@@ -122,13 +128,16 @@ TEST_P(GpuWalk, LegalConfigs) {
     } catch (const Error& e) {
       said = e.what();
       if (e.code() == ErrorCode::device) {
-        std::fprintf(stderr, "%s --config '%s': %s\n", to_string(problem).c_str(), to_string(chosen[i]).c_str(), e.what());
+        std::fprintf(stderr, "%s --config '%s': %s\n", to_string(problem).c_str(),
+                     to_string(chosen[i]).c_str(), e.what());
         std::exit(1);  // the context is lost
       }
     }
-    if (!said.empty() && ++failures <= 4) ADD_FAILURE() << to_string(problem) << " --config '" << to_string(chosen[i]) << "'\n  " << said;
+    if (!said.empty() && ++failures <= 4)
+      ADD_FAILURE() << to_string(problem) << " --config '" << to_string(chosen[i]) << "'\n  " << said;
   }
-  if (failures > 4) ADD_FAILURE() << failures << " failures in all, of " << chosen.size() << " configurations";
+  if (failures > 4)
+    ADD_FAILURE() << failures << " failures in all, of " << chosen.size() << " configurations";
   RecordProperty("configs", static_cast<int>(chosen.size()));
   RecordProperty("runs", runs);
   for (const auto& [family, ratio] : worst)

@@ -65,7 +65,8 @@ TEST(Rules, Cuda) {
   EXPECT_EQ(verdict("sm_80", p, simt + "3x4"), "simt_threads");
   EXPECT_EQ(verdict("sm_80", p, simt + "64x64"), "simt_threads");
   const std::string gemv = "gemv inst=16x8x16 wave=1x1x8 vec=8x8x1 tile=";
-  const char *skinny = "gemm m=4 n=4096 k=4096 dtype=bf16", *across = "gemm m=4 n=4096 k=4096 dtype=bf16 layout=rrr";
+  const char *skinny = "gemm m=4 n=4096 k=4096 dtype=bf16",
+             *across = "gemm m=4 n=4096 k=4096 dtype=bf16 layout=rrr";
   EXPECT_EQ(verdict("sm_80", skinny, gemv + "8x16"), "");
   EXPECT_EQ(verdict("sm_80", skinny, gemv + "4x16"), "gemv_rows");
   EXPECT_EQ(verdict("sm_80", p, gemv + "16x16"), "gemv_rows");

@@ -29,14 +29,16 @@ Blocks blocks_of(const GemmView& v, const KernelConfig& c) {
     case Family::gemv: {
       const tsr::GemvShape s = {c.tile_m, c.tile_n, c.wave_n, c.wave_k};
       const bool along = c.swap_ab ? v.a.col_stride == 1 : v.b.row_stride == 1;
-      return {s.tile_m, s.columns(), tsr::gemv_depth(element, along), s.threads(), s.shared_bytes(), s.sums()};
+      return {s.tile_m,    s.columns(),      tsr::gemv_depth(element, along),
+              s.threads(), s.shared_bytes(), s.sums()};
     }
     case Family::simt: {
       const tsr::SimtShape s = {c.block_m, c.block_n, c.block_k, c.tile_m, c.tile_n, c.stages, integer};
       return {c.block_m, c.block_n, c.block_k, s.threads(), s.shared_bytes(), int64_t{c.block_m} * c.block_n};
     }
     default: {
-      const tsr::CpAsyncShape s = {c.block_m, c.block_n, c.block_k, c.wave_m, c.wave_n, c.stages, integer ? 1 : 2};
+      const tsr::CpAsyncShape s = {c.block_m, c.block_n, c.block_k,      c.wave_m,
+                                   c.wave_n,  c.stages,  integer ? 1 : 2};
       return {c.block_m, c.block_n, c.block_k, s.threads(), s.shared_bytes(), int64_t{c.block_m} * c.block_n};
     }
   }
@@ -48,10 +50,12 @@ class BlockKernel : public GpuKernel {
               const Choice& choice)
       : GpuKernel(std::move(driver), std::move(module), problem, choice), blocks_(blocks_of(view_, config_)) {
     const GemmView& v = view_;
-    const int64_t tiles_m = ceil_div(rows_of(v, config_), blocks_.tile_m), tiles_n = ceil_div(cols_of(v, config_), blocks_.tile_n);
+    const int64_t tiles_m = ceil_div(rows_of(v, config_), blocks_.tile_m),
+                  tiles_n = ceil_div(cols_of(v, config_), blocks_.tile_n);
     const int64_t depths = std::max<int64_t>(ceil_div(v.k, blocks_.depth), 1);
     const int64_t part = ceil_div(depths, std::max(config_.split_k, 1)), parts = ceil_div(depths, part);
-    const int64_t tiles = saturated_product({tiles_m, tiles_n, v.groups}), grid = saturated_product({tiles, parts});
+    const int64_t tiles = saturated_product({tiles_m, tiles_n, v.groups}),
+                  grid = saturated_product({tiles, parts});
     // The deepest load lies one tile beyond.
     if (std::max({v.m, v.n, v.k + 1024, v.groups, grid}) > std::numeric_limits<int>::max() - 1024) {
       throw Error(ErrorCode::unsupported, "the kernel counts rows, columns, depth and blocks in 31 bits");
@@ -74,12 +78,14 @@ class BlockKernel : public GpuKernel {
     args_.band = kBand;
     if (parts > 1) {
       arrivals_bytes_ = static_cast<size_t>(round_up(tiles * 4, kWorkspaceAlign));
-      workspace_bytes_ = arrivals_bytes_ + static_cast<size_t>(round_up(saturated_product({grid, blocks_.sums, 4}), kWorkspaceAlign));
+      workspace_bytes_ = arrivals_bytes_ + static_cast<size_t>(round_up(
+                                               saturated_product({grid, blocks_.sums, 4}), kWorkspaceAlign));
     }
     driver_->allow_shared(*module_, blocks_.shared_bytes);
     args_.first_blocks = driver_->resident_blocks(*module_, blocks_.threads, blocks_.shared_bytes, 1);
     if (args_.first_blocks < 1) {
-      throw Error(ErrorCode::unsupported, "no block of kernel '" + to_string(config_) + "' fits a multiprocessor");
+      throw Error(ErrorCode::unsupported,
+                  "no block of kernel '" + to_string(config_) + "' fits a multiprocessor");
     }
     grid_ = static_cast<unsigned>(grid);
   }
@@ -107,11 +113,13 @@ class BlockKernel : public GpuKernel {
  private:
   void check(const Buffers& buffers) const override {
     const std::tuple<const void*, int, const char*> loaded[] = {
-        {buffers.a, config_.vec_a * bytes_of(view_.a.type), "a"}, {buffers.b, config_.vec_b * bytes_of(view_.b.type), "b"}};
+        {buffers.a, config_.vec_a * bytes_of(view_.a.type), "a"},
+        {buffers.b, config_.vec_b * bytes_of(view_.b.type), "b"}};
     for (const auto& [p, bytes, name] : loaded) {
       if (reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(bytes)) {
-        throw Error(ErrorCode::bad_input, std::string("buffer ") + name + " is not aligned to the " + std::to_string(bytes) +
-                                              " bytes that kernel '" + to_string(config_) + "' loads at a time");
+        throw Error(ErrorCode::bad_input, std::string("buffer ") + name + " is not aligned to the " +
+                                              std::to_string(bytes) + " bytes that kernel '" +
+                                              to_string(config_) + "' loads at a time");
       }
     }
   }
@@ -124,8 +132,9 @@ class BlockKernel : public GpuKernel {
 
 }  // namespace
 
-std::unique_ptr<GpuKernel> make_block_kernel(std::shared_ptr<CudaDriver> driver, std::shared_ptr<GpuModule> module,
-                                          const Problem& problem, const Choice& choice) {
+std::unique_ptr<GpuKernel> make_block_kernel(std::shared_ptr<CudaDriver> driver,
+                                             std::shared_ptr<GpuModule> module, const Problem& problem,
+                                             const Choice& choice) {
   return std::make_unique<BlockKernel>(std::move(driver), std::move(module), problem, choice);
 }
 

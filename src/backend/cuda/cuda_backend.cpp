@@ -16,7 +16,8 @@ using cuda::CudaDriver;
 
 struct FamilyDriver {
   Family family;
-  std::unique_ptr<GpuKernel> (*make)(std::shared_ptr<CudaDriver>, std::shared_ptr<GpuModule>, const Problem&, const Choice&);
+  std::unique_ptr<GpuKernel> (*make)(std::shared_ptr<CudaDriver>, std::shared_ptr<GpuModule>, const Problem&,
+                                     const Choice&);
 };
 
 constexpr FamilyDriver kDrivers[] = {
@@ -27,7 +28,8 @@ constexpr FamilyDriver kDrivers[] = {
 };
 
 const ArchSpec& arch_of(const CudaDriver& device) {
-  const int capability = 10 * device.attribute(cuda::kAttributeMajor) + device.attribute(cuda::kAttributeMinor);
+  const int capability =
+      10 * device.attribute(cuda::kAttributeMajor) + device.attribute(cuda::kAttributeMinor);
   std::string known;
   for (const ArchSpec& a : all_archs()) {
     if (a.backend != BackendKind::cuda) continue;
@@ -42,7 +44,8 @@ const ArchSpec& arch_of(const CudaDriver& device) {
 
 class CudaBackend : public Backend {
  public:
-  explicit CudaBackend(int ordinal) : driver_(std::make_shared<CudaDriver>(ordinal)), arch_(arch_of(*driver_)) {
+  explicit CudaBackend(int ordinal)
+      : driver_(std::make_shared<CudaDriver>(ordinal)), arch_(arch_of(*driver_)) {
     arch_.compute_units = driver_->attribute(cuda::kAttributeMultiprocessors);
     arch_.l2.bytes = driver_->attribute(cuda::kAttributeL2Bytes);
   }
@@ -62,7 +65,8 @@ class CudaBackend : public Backend {
       if (d.family != choice.config.family_id()) continue;
       auto kernel = d.make(driver_, std::move(gpu_module), problem, choice);
       const Instruction* inst = arch_.find_instruction(problem.a, problem.b, choice.config);
-      if (inst && inst->sum_bits < Instruction{}.sum_bits) kernel->set_sum_error(std::ldexp(1.0, -inst->sum_bits));
+      if (inst && inst->sum_bits < Instruction{}.sum_bits)
+        kernel->set_sum_error(std::ldexp(1.0, -inst->sum_bits));
       return kernel;
     }
     throw Error(ErrorCode::unsupported,
@@ -79,7 +83,8 @@ class CudaBackend : public Backend {
 std::unique_ptr<Backend> make_cuda_backend(std::string_view text, int) {
   const auto ordinal = text.empty() ? std::optional<int64_t>(0) : parse_int(text);
   if (!ordinal || *ordinal < 0 || *ordinal > 1023) {
-    throw Error(ErrorCode::bad_input, "device 'cuda:" + std::string(text) + "' names no device", "for example cuda:0");
+    throw Error(ErrorCode::bad_input, "device 'cuda:" + std::string(text) + "' names no device",
+                "for example cuda:0");
   }
   return std::make_unique<CudaBackend>(static_cast<int>(*ordinal));
 }

@@ -82,13 +82,13 @@ class TmaWsKernel : public GpuKernel {
   bool stores_tma() const { return config_.store == static_cast<int>(Store::cshuffle); }
 
   void check(const Buffers& buffers) const override {
-    const std::pair<const void*, const char*> walked[] = {
-        {copies_.jobs[0].rows ? nullptr : buffers.a, "a"},
-        {copies_.jobs[1].rows ? nullptr : buffers.b, "b"},
-        {stores_tma() ? buffers.c : nullptr, "c"}};
+    const std::pair<const void*, const char*> walked[] = {{copies_.jobs[0].rows ? nullptr : buffers.a, "a"},
+                                                          {copies_.jobs[1].rows ? nullptr : buffers.b, "b"},
+                                                          {stores_tma() ? buffers.c : nullptr, "c"}};
     for (const auto& [p, name] : walked) {
       if (reinterpret_cast<uintptr_t>(p) % kTmaAlign) {
-        throw Error(ErrorCode::bad_input, std::string("buffer ") + name + " is not aligned to the 16 bytes that kernel '" +
+        throw Error(ErrorCode::bad_input, std::string("buffer ") + name +
+                                              " is not aligned to the 16 bytes that kernel '" +
                                               to_string(config_) + "' needs");
       }
     }
@@ -130,12 +130,15 @@ class TmaWsKernel : public GpuKernel {
     const int64_t rows = rows_of(view_, c), cols = cols_of(view_, c);
     const int64_t tiles_m = ceil_div(ceil_div(rows, c.block_m), c.cluster_m);
     const int64_t tiles_n = ceil_div(ceil_div(cols, c.block_n), c.cluster_n);
-    const int64_t k_steps = ceil_div(view_.k, c.block_k), split_steps = ceil_div(k_steps, std::max(c.split_k, 1));
+    const int64_t k_steps = ceil_div(view_.k, c.block_k),
+                  split_steps = ceil_div(k_steps, std::max(c.split_k, 1));
     const int64_t parts = std::max<int64_t>(ceil_div(k_steps, std::max<int64_t>(split_steps, 1)), 1);
     const int64_t blocks = saturated_product({tiles_m, tiles_n, view_.groups, shape_.cluster()});
     const int64_t work = saturated_product({blocks, parts});
-    if (view_.k < 1 || std::max({rows, cols, view_.k, view_.groups, work}) > std::numeric_limits<int>::max()) {
-      throw Error(ErrorCode::unsupported, "the kernel counts rows, columns, depth and blocks in 31 bits and needs k >= 1");
+    if (view_.k < 1 ||
+        std::max({rows, cols, view_.k, view_.groups, work}) > std::numeric_limits<int>::max()) {
+      throw Error(ErrorCode::unsupported,
+                  "the kernel counts rows, columns, depth and blocks in 31 bits and needs k >= 1");
     }
     args_ = {};
     args_.rows = static_cast<int>(rows);
@@ -151,11 +154,14 @@ class TmaWsKernel : public GpuKernel {
     args_.c_batch_stride = view_.c.group_stride;
     if (c.split_k > 1) {
       arrivals_bytes_ = static_cast<size_t>(round_up(blocks * 4, kWorkspaceAlign));
-      workspace_bytes_ = arrivals_bytes_ + static_cast<size_t>(round_up(saturated_product({work, c.block_m, c.block_n, 4}), kWorkspaceAlign));
+      workspace_bytes_ =
+          arrivals_bytes_ +
+          static_cast<size_t>(round_up(saturated_product({work, c.block_m, c.block_n, 4}), kWorkspaceAlign));
     }
     plan_copies();
     driver_->allow_shared(*module_, shape_.shared_bytes());
-    const int resident = driver_->resident_blocks(*module_, shape_.threads(), shape_.shared_bytes(), shape_.cluster());
+    const int resident =
+        driver_->resident_blocks(*module_, shape_.threads(), shape_.shared_bytes(), shape_.cluster());
     if (resident < shape_.cluster()) {
       throw Error(ErrorCode::unsupported, "no block of kernel '" + to_string(c) + "' fits a multiprocessor");
     }
@@ -169,8 +175,9 @@ class TmaWsKernel : public GpuKernel {
       const tsr::RealignJob& job = copies_.jobs[i];
       if (!job.rows) continue;
       *places[i] = workspace_bytes_;
-      workspace_bytes_ += static_cast<size_t>(
-          round_up(saturated_product({job.rows, job.groups, job.to_stride_bytes}), static_cast<int64_t>(kWorkspaceAlign)));
+      workspace_bytes_ +=
+          static_cast<size_t>(round_up(saturated_product({job.rows, job.groups, job.to_stride_bytes}),
+                                       static_cast<int64_t>(kWorkspaceAlign)));
       segments += saturated_product({job.rows, job.groups, ceil_div(job.row_bytes, tsr::kRealignSegment)});
     }
     if (!segments) return;
@@ -193,8 +200,9 @@ class TmaWsKernel : public GpuKernel {
 
 }  // namespace
 
-std::unique_ptr<GpuKernel> make_tma_ws_kernel(std::shared_ptr<CudaDriver> driver, std::shared_ptr<GpuModule> module,
-                                           const Problem& problem, const Choice& choice) {
+std::unique_ptr<GpuKernel> make_tma_ws_kernel(std::shared_ptr<CudaDriver> driver,
+                                              std::shared_ptr<GpuModule> module, const Problem& problem,
+                                              const Choice& choice) {
   return std::make_unique<TmaWsKernel>(std::move(driver), std::move(module), problem, choice);
 }
 

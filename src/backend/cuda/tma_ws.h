@@ -10,7 +10,8 @@
 
 namespace tessera::cuda {
 
-std::unique_ptr<GpuKernel> make_tma_ws_kernel(std::shared_ptr<CudaDriver> driver, std::shared_ptr<GpuModule> module,
-                                           const Problem& problem, const Choice& choice);
+std::unique_ptr<GpuKernel> make_tma_ws_kernel(std::shared_ptr<CudaDriver> driver,
+                                              std::shared_ptr<GpuModule> module, const Problem& problem,
+                                              const Choice& choice);
 
 }  // namespace tessera::cuda

@@ -34,8 +34,8 @@ class GpuKernel : public Kernel {
   tsr::GpuEpilogueArgs epilogue_args(const Buffers& buffers) const;
   // Vectors of four neighbours of C, and of D tensors where the steps read along rows, are aligned.
   bool wide(const Buffers& buffers) const;
-  // The caller's workspace, or memory of this kernel's own for that stream: runs on one stream follow each other, so they
-  // can share it. The first `zeroed` bytes are zero; kernels leave them so.
+  // The caller's workspace, or memory of this kernel's own for that stream: runs on one stream follow each
+  // other, so they can share it. The first `zeroed` bytes are zero; kernels leave them so.
   void* workspace(const Buffers& buffers, size_t zeroed) const;
 
   std::shared_ptr<GpuDriver> driver_;
