@@ -5,20 +5,12 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "sanitized.h"
 
 namespace tessera {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-
-// Sanitizers keep shadows and freed memory.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
 
 TEST(Memory, RunTakesLittleMoreThanItsOperands) {
   if (kSanitized) GTEST_SKIP() << "built with a sanitizer";
