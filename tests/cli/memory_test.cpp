@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kMiB = int64_t{1} << 20;
 
 TEST(Memory, RunTakesLittleMoreThanItsOperands) {
-  if (kSanitized) GTEST_SKIP() << "built with a sanitizer";
+  if (TESSERA_SANITIZED) GTEST_SKIP() << "built with a sanitizer";
   TempDir dir(temp_directory());
   const std::string said = dir.path() + "/said";
   const pid_t child = fork();

@@ -150,7 +150,7 @@ void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words
         }
       }
     }
-    for (; step < steps; advance()) {
+    while (step < steps) {
       const int64_t left = shape.depth - step * W::kGroup;
       for (int i = 0; i < 16; ++i) {
         _mm512_store_si512(copy + i * 64, i < live
@@ -161,6 +161,7 @@ void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words
       for (int i = 0; i < 16 && step + i < steps; ++i) {
         store_words(out + i * shape.width, lanes, _mm512_load_si512(result + i * 16));
       }
+      advance();
     }
   }
 }
