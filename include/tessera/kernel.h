@@ -83,7 +83,7 @@ class Kernel {
   virtual void pack_b(const void* b, void* packed, int64_t ldb = Problem::kPacked) const = 0;
 
  protected:
-  Kernel(Problem problem, Choice choice) : problem_(std::move(problem)), choice_(std::move(choice)) {}
+  Kernel(const Problem& problem, const Choice& choice) : problem_(problem), choice_(choice) {}
   Problem problem_;
   Choice choice_;
 };

@@ -98,8 +98,8 @@ pid_t start(ChildPlan& plan, int* error) {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &plan.mask);
-  const pid_t pid = vfork();
-  if (pid == 0) become(plan, &child_error);
+  const pid_t pid = vfork();                 // NOLINT(clang-analyzer-security.insecureAPI.vfork)
+  if (pid == 0) become(plan, &child_error);  // NOLINT(clang-analyzer-unix.Vfork)
   const int fork_error = errno;
   pthread_sigmask(SIG_SETMASK, &plan.mask, nullptr);
   *error = pid < 0 ? fork_error : child_error;
@@ -124,6 +124,7 @@ std::vector<char*> inherited(const std::vector<std::string>& replaced) {
 // As exec wants it: `first`, then `second`, then null.
 std::vector<char*> pointers(const std::vector<std::string>& first, const std::vector<char*>& second) {
   std::vector<char*> all;
+  all.reserve(first.size() + second.size() + 1);
   for (const std::string& text : first) all.push_back(const_cast<char*>(text.c_str()));
   all.insert(all.end(), second.begin(), second.end());
   all.push_back(nullptr);

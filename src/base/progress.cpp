@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
@@ -28,7 +29,7 @@ bool on_terminal() {
 }  // namespace
 
 std::string duration_text(double seconds) {
-  const auto s = static_cast<long>(std::max(seconds, 0.0) + 0.5);
+  const long s = std::lround(std::max(seconds, 0.0));
   if (s < 60) return format("%ld s", s);
   if (s < 3600) return format("%ld:%02ld", s / 60, s % 60);
   return format("%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);

@@ -96,6 +96,7 @@ int run(const Invocation& call) {
     };
     // All kernels first, in parallel; what fails to build is reported with its row.
     std::vector<Problem> all;
+    all.reserve(rows.size());
     for (const SuiteRow& row : rows) all.push_back(row.problem);
     show("compiling", all.size());
     dispatcher.build(all, 0, [&](size_t done, size_t, const std::string& what) { update(done, what); });

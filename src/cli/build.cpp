@@ -19,6 +19,7 @@ constexpr Option kOptions[] = {
 int run(const Invocation& call) {
   const std::vector<SuiteRow> rows = problems_of(call);
   std::vector<Problem> problems;
+  problems.reserve(rows.size());
   for (const SuiteRow& row : rows) problems.push_back(row.problem);
   Dispatcher dispatcher(call.dispatcher_options());
   std::vector<std::string> errors;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/fs.h"
+#include "sanitized.h"
 #include "tessera/error.h"
 #include "tessera/registry.h"
 
@@ -209,6 +210,7 @@ TEST(Dispatcher, SelectsANewProblemWithinAMillisecond) {
 }
 
 TEST(Dispatcher, HitTakesUnderAMicrosecond) {
+  if (TESSERA_SANITIZED) GTEST_SKIP() << "built with a sanitizer";
   Dispatcher d(options());
   const Problem p = Problem::parse(kProblem);
   d.get(p);

@@ -139,7 +139,7 @@ std::string summary(const std::string& output) {
 // The source and what the compiler said. "" when it cannot be written: the error text has the gist.
 std::string keep_log(const Source& source, const std::vector<std::string>& command,
                      const ProcessResult& result, const std::string& scratch) {
-  const std::string path = scratch + '/' + source.symbol + ".log";
+  std::string path = scratch + '/' + source.symbol + ".log";
   try {
     write_file_whole(path, "command: " + join(command, " ") + "\nresult: the compiler " + result.describe() +
                                "\n" + result.out + "\n---- unit on its standard input ----\n" + source.unit);

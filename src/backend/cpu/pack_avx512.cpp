@@ -131,15 +131,15 @@ void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words
     const char* p = s.data + lane * lane_bytes;
     uint32_t* out = words + lane;
     int64_t step = 0;
-    auto advance = [&] {
-      step += 16;
+    auto next = [&] {
       p += kBlock * W::kBytes;
       out += 16 * shape.width;
+      return step + 16;
     };
     alignas(64) char copy[16 * 64];
     alignas(64) uint32_t result[16 * 16];
     if (live == 16 && lanes == 16) {
-      for (; (step + 16) * W::kGroup <= shape.depth; advance()) {
+      for (; (step + 16) * W::kGroup <= shape.depth; step = next()) {
         if constexpr (W::kRaw) {
           transpose(p, lane_bytes, out, shape.width);
         } else {
@@ -150,7 +150,7 @@ void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words
         }
       }
     }
-    while (step < steps) {
+    for (; step < steps; step = next()) {
       const int64_t left = shape.depth - step * W::kGroup;
       for (int i = 0; i < 16; ++i) {
         _mm512_store_si512(copy + i * 64, i < live
@@ -161,7 +161,6 @@ void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words
       for (int i = 0; i < 16 && step + i < steps; ++i) {
         store_words(out + i * shape.width, lanes, _mm512_load_si512(result + i * 16));
       }
-      advance();
     }
   }
 }
