@@ -1,9 +1,10 @@
 // Our GEMMs against cuBLASLt on one CUDA device, in one run: gpu_gemm SUITE.csv OUT.csv [key=value ...]
-//   dtype=bf16  policy=model|model_topk  top_k=3  every=1  offset=0 (rows of the suite)  limit=0  rounds=7  final_ms=1.5
-//   max_mb=4000  all_algos=1  configs=0 (N: time N legal configs of each problem, half of them the best predicted, half
-//   drawn at random; OUT.csv then holds these, and cuBLASLt is left out)
-// cuBLASLt: its first choice, and the best of the algorithms it offers (64 MiB of workspace). Launches are replayed as CUDA
-// graphs over buffer sets beyond the L2 cache, candidates interleaved, data random. Results are compared with cuBLASLt's.
+//   dtype=bf16  policy=model|model_topk  top_k=3  every=1  offset=0 (rows of the suite)  limit=0  rounds=7
+//   final_ms=1.5 max_mb=4000  all_algos=1  configs=0 (N: time N legal configs of each problem, half of them
+//   the best predicted, half drawn at random; OUT.csv then holds these, and cuBLASLt is left out)
+// cuBLASLt: its first choice, and the best of the algorithms it offers (64 MiB of workspace). Launches are
+// replayed as CUDA graphs over buffer sets beyond the L2 cache, candidates interleaved, data random. Results
+// are compared with cuBLASLt's.
 #include <cublasLt.h>
 #include <cuda.h>
 #include <dlfcn.h>
@@ -37,15 +38,18 @@ namespace {
 
 using namespace tessera;
 
-#define DRIVER(X)                                                                                                    \
-  X(cuInit) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuStreamCreate) X(cuStreamSynchronize)                  \
-  X(cuStreamBeginCapture_v2) X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphDestroy) \
-  X(cuGraphExecDestroy) X(cuEventCreate) X(cuEventRecord) X(cuEventElapsedTime) X(cuMemAlloc_v2) X(cuMemFree_v2)     \
-  X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyDtoD_v2) X(cuMemsetD8Async)
-#define LT(X)                                                                                                       \
-  X(cublasLtCreate) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute)       \
-  X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate)                     \
-  X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmul)
+#define DRIVER(X)                                                                                         \
+  X(cuInit)                                                                                               \
+  X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuStreamCreate) X(cuStreamSynchronize)                 \
+      X(cuStreamBeginCapture_v2) X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch)    \
+          X(cuGraphDestroy) X(cuGraphExecDestroy) X(cuEventCreate) X(cuEventRecord) X(cuEventElapsedTime) \
+              X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyDtoD_v2)   \
+                  X(cuMemsetD8Async)
+#define LT(X)                                                                                        \
+  X(cublasLtCreate)                                                                                  \
+  X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute)         \
+      X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate) \
+          X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmul)
 #define DECLARE(f) decltype(&f) p_##f;
 DRIVER(DECLARE)
 LT(DECLARE)
@@ -55,10 +59,10 @@ void check(int result, const char* what) {
 }
 #define CU(call) check(p_##call, #call)
 
-std::map<std::string, std::string> options = {
-    {"dtype", "bf16"}, {"policy", "model"}, {"top_k", "3"},   {"every", "1"},  {"offset", "0"},   {"limit", "0"},
-    {"rounds", "7"},   {"final_ms", "1.5"}, {"max_mb", "4000"}, {"all_algos", "1"}, {"warm_ms", "60"},
-    {"configs", "0"}};
+std::map<std::string, std::string> options = {{"dtype", "bf16"},  {"policy", "model"}, {"top_k", "3"},
+                                              {"every", "1"},     {"offset", "0"},     {"limit", "0"},
+                                              {"rounds", "7"},    {"final_ms", "1.5"}, {"max_mb", "4000"},
+                                              {"all_algos", "1"}, {"warm_ms", "60"},   {"configs", "0"}};
 double number(const char* key) { return std::atof(options[key].c_str()); }
 
 CUstream stream;
@@ -120,12 +124,15 @@ struct LtMatmul {
   bool integer;
 
   LtMatmul(const GemmView& v, int count) : algos(static_cast<size_t>(count)), integer(v.acc == DType::i32) {
-    p_cublasLtMatmulDescCreate(&desc, integer ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_32F, integer ? CUDA_R_32I : CUDA_R_32F);
-    const cublasOperation_t op_a = v.b.row_major() ? CUBLAS_OP_N : CUBLAS_OP_T, op_b = v.a.row_major() ? CUBLAS_OP_N : CUBLAS_OP_T;
+    p_cublasLtMatmulDescCreate(&desc, integer ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_32F,
+                               integer ? CUDA_R_32I : CUDA_R_32F);
+    const cublasOperation_t op_a = v.b.row_major() ? CUBLAS_OP_N : CUBLAS_OP_T,
+                            op_b = v.a.row_major() ? CUBLAS_OP_N : CUBLAS_OP_T;
     p_cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a);
     p_cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b);
     auto layout = [](cublasLtMatrixLayout_t* out, const Operand& o) {
-      const auto inner = static_cast<uint64_t>(o.row_major() ? o.cols : o.rows), outer = static_cast<uint64_t>(o.row_major() ? o.rows : o.cols);
+      const auto inner = static_cast<uint64_t>(o.row_major() ? o.cols : o.rows),
+                 outer = static_cast<uint64_t>(o.row_major() ? o.rows : o.cols);
       p_cublasLtMatrixLayoutCreate(out, lt_type(o.type), inner, outer, o.leading());
     };
     layout(&a, v.b);
@@ -133,7 +140,8 @@ struct LtMatmul {
     layout(&c, v.c);
     cublasLtMatmulPreference_t preference;
     p_cublasLtMatmulPreferenceCreate(&preference);
-    p_cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspace, sizeof kWorkspace);
+    p_cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspace,
+                                           sizeof kWorkspace);
     // Buffers here start at multiples of 256 bytes.
     int found = 0;
     p_cublasLtMatmulAlgoGetHeuristic(lt, desc, a, b, c, c, preference, count, algos.data(), &found);
@@ -148,7 +156,8 @@ struct LtMatmul {
     const int ione = 1, izero = 0;
     check(p_cublasLtMatmul(lt, desc, integer ? static_cast<const void*>(&ione) : &one, x.b, a, x.a, b,
                            integer ? static_cast<const void*>(&izero) : &zero, x.c, c, x.c, c, &algos[i].algo,
-                           reinterpret_cast<void*>(workspace), kWorkspace, reinterpret_cast<cudaStream_t>(stream)),
+                           reinterpret_cast<void*>(workspace), kWorkspace,
+                           reinterpret_cast<cudaStream_t>(stream)),
           "cublasLtMatmul");
   }
 };
@@ -205,7 +214,9 @@ class Workshop {
             modules_[source.symbol] = module;
           }
           out[i] = backend_->prepare(module, p, choices[i]);
-        } catch (const std::exception& e) { std::printf("%s: %s\n", to_string(choices[i].config).c_str(), e.what()); }
+        } catch (const std::exception& e) {
+          std::printf("%s: %s\n", to_string(choices[i].config).c_str(), e.what());
+        }
       }
     };
     std::vector<std::thread> threads;
@@ -230,9 +241,11 @@ std::vector<Choice> sample_configs(const GemmView& v, const ArchSpec& arch, size
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return us[x] < us[y]; });
   std::mt19937 random(1);
-  if (order.size() > count) std::shuffle(order.begin() + static_cast<ptrdiff_t>(count / 2), order.end(), random);
+  if (order.size() > count)
+    std::shuffle(order.begin() + static_cast<ptrdiff_t>(count / 2), order.end(), random);
   std::vector<Choice> out;
-  for (size_t i = 0; i < std::min(count, order.size()); ++i) out.push_back({legal[order[i]], us[order[i]], ChoiceSource::measured});
+  for (size_t i = 0; i < std::min(count, order.size()); ++i)
+    out.push_back({legal[order[i]], us[order[i]], ChoiceSource::measured});
   return out;
 }
 
@@ -282,8 +295,12 @@ int main(int argc, char** argv) {
   FILE* csv = std::fopen(argv[2], "w");
   const auto configs = static_cast<size_t>(number("configs"));
   std::unique_ptr<Workshop> workshop = configs ? std::make_unique<Workshop>() : nullptr;
-  if (configs) std::fprintf(csv, "name,problem,config,predicted_us,us\n");
-  else std::fprintf(csv, "name,problem,config,predicted_us,ours_us,lt_first_us,lt_best_us,lt_algos,tflops,rel_error,jit_ms,select_us\n");
+  if (configs)
+    std::fprintf(csv, "name,problem,config,predicted_us,us\n");
+  else
+    std::fprintf(csv,
+                 "name,problem,config,predicted_us,ours_us,lt_first_us,lt_best_us,lt_algos,tflops,rel_error,"
+                 "jit_ms,select_us\n");
 
   std::map<std::string, Totals> classes;
   int index = -1, done = 0, wrong = 0, failed = 0;
@@ -294,7 +311,8 @@ int main(int argc, char** argv) {
     const Problem& p = row.problem;
     const GemmView v = lower(p);
     const auto round = [](int64_t x) { return (x + (1 << 18) - 1) >> 18 << 18; };
-    const int64_t bytes[] = {round(extent(v.a, v.groups) * bytes_of(v.a.type)), round(extent(v.b, v.groups) * bytes_of(v.b.type)),
+    const int64_t bytes[] = {round(extent(v.a, v.groups) * bytes_of(v.a.type)),
+                             round(extent(v.b, v.groups) * bytes_of(v.b.type)),
                              round(extent(v.c, v.groups) * bytes_of(v.c.type))};
     const int64_t all = bytes[0] + bytes[1] + bytes[2];
     if (all > number("max_mb") * 1e6) continue;
@@ -319,7 +337,8 @@ int main(int argc, char** argv) {
             fill(operands[j]->type, FillKind::uniform, static_cast<uint64_t>(j + 1), host.data(), count);
             CU(cuMemcpyHtoD_v2(at, host.data(), host.size()));
           } else {
-            CU(cuMemcpyDtoD_v2(at, pool + static_cast<CUdeviceptr>(j ? bytes[0] : 0), static_cast<size_t>(bytes[j])));
+            CU(cuMemcpyDtoD_v2(at, pool + static_cast<CUdeviceptr>(j ? bytes[0] : 0),
+                               static_cast<size_t>(bytes[j])));
           }
           at += static_cast<CUdeviceptr>(bytes[j]);
         }
@@ -332,7 +351,8 @@ int main(int argc, char** argv) {
         double best = 1e30, chosen = 0;
         for (const auto& k : kernels) {
           if (!k) continue;
-          Timed c{.name = "", .enqueue = [&](int i) { k->run_unchecked(set[static_cast<size_t>(i)]); }, .us = {}};
+          Timed c{
+              .name = "", .enqueue = [&](int i) { k->run_unchecked(set[static_cast<size_t>(i)]); }, .us = {}};
           k->run(set[0]);
           capture(c, 2, sets);
           replay(c);
@@ -341,12 +361,13 @@ int main(int argc, char** argv) {
           for (int r = 0; r < 4; ++r) c.us.push_back(replay(c));
           std::sort(c.us.begin(), c.us.end());
           CU(cuGraphExecDestroy(c.graph));
-          std::fprintf(csv, "%s,%s,%s,%.2f,%.3f\n", row.name.c_str(), to_string(p).c_str(), to_string(k->choice().config).c_str(),
-                       k->choice().predicted_us, c.us[1]);
+          std::fprintf(csv, "%s,%s,%s,%.2f,%.3f\n", row.name.c_str(), to_string(p).c_str(),
+                       to_string(k->choice().config).c_str(), k->choice().predicted_us, c.us[1]);
           best = std::min(best, c.us[1]);
           if (chosen == 0) chosen = c.us[1];
         }
-        std::printf("%-36s %-56s best %8.2f chosen %8.2f  %.3f of %zu\n", row.name.c_str(), to_string(p).c_str(), best, chosen, best / chosen, kernels.size());
+        std::printf("%-36s %-56s best %8.2f chosen %8.2f  %.3f of %zu\n", row.name.c_str(),
+                    to_string(p).c_str(), best, chosen, best / chosen, kernels.size());
         std::fflush(csv);
         kernels.clear();
         CU(cuMemFree_v2(pool));
@@ -357,14 +378,17 @@ int main(int argc, char** argv) {
       candidates[0].name = "ours";
       candidates[0].enqueue = [&](int i) { kernel.run_unchecked(set[static_cast<size_t>(i)]); };
       for (size_t i = 0; i < matmul.algos.size(); ++i) {
-        candidates.push_back({.name = "lt" + std::to_string(i), .enqueue = [&matmul, &set, i](int s) { matmul.enqueue(i, set[static_cast<size_t>(s)]); }});
+        candidates.push_back({.name = "lt" + std::to_string(i), .enqueue = [&matmul, &set, i](int s) {
+                                matmul.enqueue(i, set[static_cast<size_t>(s)]);
+                              }});
       }
       double relative = 0;
       if (candidates.size() > 1) {
         Buffers r = set[0];
         r.c = reference;
         matmul.enqueue(0, r);
-        CU(cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(set[0].c), 0xff, static_cast<size_t>(bytes[2]), stream));
+        CU(cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(set[0].c), 0xff, static_cast<size_t>(bytes[2]),
+                           stream));
         kernel.run(set[0]);
         CU(cuStreamSynchronize(stream));
         relative = difference(v.c.type, set[0].c, reference, static_cast<size_t>(extent(v.c, v.groups)));
@@ -388,9 +412,12 @@ int main(int argc, char** argv) {
       std::sort(order.begin(), order.end(), [&](size_t x, size_t y) { return quick[x] < quick[y]; });
       for (size_t i = 0; i < candidates.size() && i < 2; ++i) finals.push_back(i);
       for (size_t i = 0; i < order.size() && i < 3; ++i) finals.push_back(order[i]);
-      for (size_t i : finals) capture(candidates[i], static_cast<int>(std::clamp(number("final_ms") * 1e3 / quick[i], 2.0, 1000.0)), sets);
+      for (size_t i : finals)
+        capture(candidates[i], static_cast<int>(std::clamp(number("final_ms") * 1e3 / quick[i], 2.0, 1000.0)),
+                sets);
       const auto start = std::chrono::steady_clock::now();
-      while (std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() < number("warm_ms"))
+      while (std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() <
+             number("warm_ms"))
         for (size_t i : finals) replay(candidates[i]);
       for (int r = 0; r < number("rounds"); ++r)
         for (size_t i : finals) candidates[i].us.push_back(replay(candidates[i]));
@@ -398,20 +425,23 @@ int main(int argc, char** argv) {
       double best = first;
       for (size_t i : finals)
         if (i > 0) best = std::min(best, candidates[i].median());
-      std::fprintf(csv, "%s,%s,%s,%.2f,%.3f,%.3f,%.3f,%zu,%.1f,%.3g,%.1f,%.0f\n", row.name.c_str(), to_string(p).c_str(),
-                   to_string(kernel.choice().config).c_str(), kernel.choice().predicted_us, ours, first, best, matmul.algos.size(),
+      std::fprintf(csv, "%s,%s,%s,%.2f,%.3f,%.3f,%.3f,%zu,%.1f,%.3g,%.1f,%.0f\n", row.name.c_str(),
+                   to_string(p).c_str(), to_string(kernel.choice().config).c_str(),
+                   kernel.choice().predicted_us, ours, first, best, matmul.algos.size(),
                    v.flops() / ours * 1e-6, relative, build.build_ms, build.select_us);
       std::fflush(csv);
       if (best > 0) {
         const bool aligned = p.m % 8 == 0 && p.n % 8 == 0 && p.k % 8 == 0;
-        for (const std::string& name : {std::string("all"), std::string(aligned ? "multiples of 8" : "other sizes"),
-                                        std::string(p.m <= 64 ? "m <= 64" : "m > 64")}) {
+        for (const std::string& name :
+             {std::string("all"), std::string(aligned ? "multiples of 8" : "other sizes"),
+              std::string(p.m <= 64 ? "m <= 64" : "m > 64")}) {
           Totals& t = classes[name];
           t.best += std::log(best / ours), t.first += std::log(first / ours), ++t.count;
         }
       }
-      std::printf("%-36s %-56s ours %8.2f lt %8.2f best %8.2f  x%.3f %s\n", row.name.c_str(), to_string(p).c_str(), ours, first, best,
-                  best / ours, to_string(kernel.choice().config).substr(7).c_str());
+      std::printf("%-36s %-56s ours %8.2f lt %8.2f best %8.2f  x%.3f %s\n", row.name.c_str(),
+                  to_string(p).c_str(), ours, first, best, best / ours,
+                  to_string(kernel.choice().config).substr(7).c_str());
       for (Timed& c : candidates) CU(cuGraphExecDestroy(c.graph));
       CU(cuMemFree_v2(pool));
     } catch (const std::exception& e) {
@@ -420,8 +450,8 @@ int main(int argc, char** argv) {
     }
   }
   for (const auto& [name, t] : classes) {
-    std::printf("%-16s %4d problems: %.3fx the best of cuBLASLt, %.3fx its first choice\n", name.c_str(), t.count, std::exp(t.best / t.count),
-                std::exp(t.first / t.count));
+    std::printf("%-16s %4d problems: %.3fx the best of cuBLASLt, %.3fx its first choice\n", name.c_str(),
+                t.count, std::exp(t.best / t.count), std::exp(t.first / t.count));
   }
   std::printf("%d problems, %d wrong, %d failed\n", done, wrong, failed);
   std::fclose(csv);

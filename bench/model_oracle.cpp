@@ -1,10 +1,11 @@
-// Measures every legal configuration of every problem of a suite and judges the model's choice against the best.
+// Measures every legal configuration of every problem of a suite and judges the model's choice against the
+// best.
 //
 //   model_oracle SUITE.csv --dtype f32 [--limit N] [--budget-ms 2] [--prepack] [--csv FILE] [--epilogue E]
 //
-// One CSV row per (problem, config): times, prediction and the terms of the analytic model, which its constants are
-// fitted to. The summary is efficiency = best time / chosen time: mean, 10th percentile and worst, for the first choice
-// and for the best of the first three.
+// One CSV row per (problem, config): times, prediction and the terms of the analytic model, which its
+// constants are fitted to. The summary is efficiency = best time / chosen time: mean, 10th percentile and
+// worst, for the first choice and for the best of the first three.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -56,8 +57,8 @@ std::vector<Row> read_suite(const Options& o) {
     for (auto piece : split(trim(line), ',')) f.emplace_back(piece);
     if (f.size() < 7) continue;
     if (!o.only.empty() && !glob_match(o.only, f[0])) continue;
-    rows.push_back({f[0], Problem::parse("gemm m=" + f[4] + " n=" + f[5] + " k=" + f[6] + " dtype=" + o.dtype +
-                                         " layout=" + f[3] + o.extra)});
+    rows.push_back({f[0], Problem::parse("gemm m=" + f[4] + " n=" + f[5] + " k=" + f[6] +
+                                         " dtype=" + o.dtype + " layout=" + f[3] + o.extra)});
   }
   return rows;
 }
@@ -70,7 +71,8 @@ std::vector<std::unique_ptr<Kernel>> prepare_all(const Problem& p, const std::ve
     for (size_t i; (i = next.fetch_add(1)) < configs.size();) {
       try {
         const Source source = render(lower(p), configs[i], backend.arch());
-        kernels[i] = backend.prepare(backend.load(cache.get_or_build(source, backend).binary), p, {configs[i]});
+        kernels[i] =
+            backend.prepare(backend.load(cache.get_or_build(source, backend).binary), p, {configs[i]});
       } catch (const std::exception& e) {
         std::fprintf(stderr, "%s: %s\n", to_string(configs[i]).c_str(), e.what());
       }
@@ -99,7 +101,8 @@ int run(const Options& o) {
   std::ofstream csv;
   if (!o.csv.empty()) {
     csv.open(o.csv);
-    csv << "name,problem,config,us,predicted_us,math,memory,pack_a,pack_b,epilogue,overhead,serial,row_tiles,col_tiles\n";
+    csv << "name,problem,config,us,predicted_us,math,memory,pack_a,pack_b,epilogue,overhead,serial,row_tiles,"
+           "col_tiles\n";
   }
   const CostTable costs(backend->arch());
   Score first, third;
@@ -107,7 +110,8 @@ int run(const Options& o) {
     const GemmView v = lower(row.problem);
     auto configs = legal_configs(v, backend->arch());
     if (!o.families.empty()) {
-      std::erase_if(configs, [&](const KernelConfig& c) { return !glob_match(o.families, to_string(c.family_id())); });
+      std::erase_if(configs,
+                    [&](const KernelConfig& c) { return !glob_match(o.families, to_string(c.family_id())); });
     }
     if (configs.empty()) continue;
     std::vector<double> predicted(configs.size());
@@ -117,21 +121,24 @@ int run(const Options& o) {
     const std::vector<double> us = race(kernels, o.budget_ms);
     std::vector<size_t> order(configs.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return predicted[x] < predicted[y]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t x, size_t y) { return predicted[x] < predicted[y]; });
     const size_t best = static_cast<size_t>(std::min_element(us.begin(), us.end()) - us.begin());
     double top3 = us[order[0]];
     for (size_t i = 1; i < std::min<size_t>(3, order.size()); ++i) top3 = std::min(top3, us[order[i]]);
     first.values.push_back(us[best] / us[order[0]]);
     third.values.push_back(us[best] / top3);
-    std::printf("%5.1f%% of %4zu  %-34s chose %s (%.1f us, predicted %.1f)  best %s (%.1f us, predicted %.1f)\n",
-                100 * us[best] / us[order[0]], configs.size(), row.name.c_str(), to_string(configs[order[0]]).c_str(),
-                us[order[0]], predicted[order[0]], to_string(configs[best]).c_str(), us[best], predicted[best]);
+    std::printf(
+        "%5.1f%% of %4zu  %-34s chose %s (%.1f us, predicted %.1f)  best %s (%.1f us, predicted %.1f)\n",
+        100 * us[best] / us[order[0]], configs.size(), row.name.c_str(), to_string(configs[order[0]]).c_str(),
+        us[order[0]], predicted[order[0]], to_string(configs[best]).c_str(), us[best], predicted[best]);
     std::fflush(stdout);
     for (size_t i = 0; csv.is_open() && i < configs.size(); ++i) {
       const Work w = work_of(v, configs[i], backend->arch(), costs);
       csv << row.name << ',' << to_string(row.problem) << ',' << to_string(configs[i]) << ',' << us[i] << ','
-          << predicted[i] << ',' << w.math << ',' << w.memory << ',' << w.pack_a << ',' << w.pack_b << ',' << w.epilogue
-          << ',' << w.overhead << ',' << w.serial << ',' << w.row_tiles << ',' << w.col_tiles << '\n';
+          << predicted[i] << ',' << w.math << ',' << w.memory << ',' << w.pack_a << ',' << w.pack_b << ','
+          << w.epilogue << ',' << w.overhead << ',' << w.serial << ',' << w.row_tiles << ',' << w.col_tiles
+          << '\n';
     }
   }
   first.print("top-1");
@@ -167,8 +174,9 @@ int main(int argc, char** argv) {
     }
   }
   if (o.suite.empty()) {
-    std::fprintf(stderr, "usage: model_oracle SUITE.csv [--dtype T] [--limit N] [--only GLOB] [--family GLOB] "
-                         "[--budget-ms B] [--prepack] [--epilogue E] [--csv FILE]\n");
+    std::fprintf(stderr,
+                 "usage: model_oracle SUITE.csv [--dtype T] [--limit N] [--only GLOB] [--family GLOB] "
+                 "[--budget-ms B] [--prepack] [--epilogue E] [--csv FILE]\n");
     return 2;
   }
   try {

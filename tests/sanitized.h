@@ -1,5 +1,5 @@
-// TESSERA_SANITIZED: whether this is built with a sanitizer, whose runtime takes memory and makes system calls of
-// its own.
+// TESSERA_SANITIZED: whether this is built with a sanitizer, whose runtime takes memory and makes system
+// calls of its own.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -1,7 +1,9 @@
 // Verifies and times tma_ws variants against cuBLASLt: lab DIR PROBLEMS.txt OUT.csv [key=value ...]
 //   DIR: cubins and variants.txt of compile.py, util.cubin.  PROBLEMS: "name dtype layout m n k" a line.
-//   rounds=7 samples=4096 quick_ms=0.4 final_ms=2 top=3 verify=1 rasters=0,1 swizzles=8 splits=2,3,4,6,8,12,16 cublas=1 pdl=0
-// Every buffer set is rotated beyond the L2 cache; launches are replayed as CUDA graphs, candidates interleaved.
+//   rounds=7 samples=4096 quick_ms=0.4 final_ms=2 top=3 verify=1 rasters=0,1 swizzles=8
+//   splits=2,3,4,6,8,12,16 cublas=1 pdl=0
+// Every buffer set is rotated beyond the L2 cache; launches are replayed as CUDA graphs, candidates
+// interleaved.
 #include <cublasLt.h>
 #include <cuda.h>
 #include <dlfcn.h>
@@ -21,19 +23,22 @@
 
 #include "cuda/abi.h"
 
-#define DRIVER(X)                                                                                                   \
-  X(cuInit) X(cuDeviceGet) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuMemAlloc_v2) X(cuMemFree_v2)          \
-  X(cuMemcpyDtoH_v2) X(cuMemsetD8Async) X(cuModuleLoadData) X(cuModuleGetFunction) X(cuFuncSetAttribute)            \
-  X(cuLaunchKernelEx) X(cuStreamCreate) X(cuStreamSynchronize) X(cuStreamBeginCapture_v2) X(cuStreamEndCapture)     \
-  X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphDestroy) X(cuGraphExecDestroy) X(cuEventCreate)          \
-  X(cuEventRecord) X(cuEventElapsedTime) X(cuTensorMapEncodeTiled) X(cuOccupancyMaxActiveClusters)                  \
-  X(cuDeviceGetAttribute) X(cuModuleUnload) X(cuMemsetD8_v2) X(cuCtxSynchronize)
+#define DRIVER(X)                                                                                            \
+  X(cuInit)                                                                                                  \
+  X(cuDeviceGet) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuMemAlloc_v2) X(cuMemFree_v2)             \
+      X(cuMemcpyDtoH_v2) X(cuMemsetD8Async) X(cuModuleLoadData) X(cuModuleGetFunction) X(cuFuncSetAttribute) \
+          X(cuLaunchKernelEx) X(cuStreamCreate) X(cuStreamSynchronize) X(cuStreamBeginCapture_v2)            \
+              X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphDestroy)        \
+                  X(cuGraphExecDestroy) X(cuEventCreate) X(cuEventRecord) X(cuEventElapsedTime)              \
+                      X(cuTensorMapEncodeTiled) X(cuOccupancyMaxActiveClusters) X(cuDeviceGetAttribute)      \
+                          X(cuModuleUnload) X(cuMemsetD8_v2) X(cuCtxSynchronize)
 #define DECLARE(f) static decltype(&f) p_##f;
 DRIVER(DECLARE)
-#define LT(X)                                                                                                     \
-  X(cublasLtCreate) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate)   \
-  X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic)     \
-  X(cublasLtMatmul) X(cublasLtGetVersion)
+#define LT(X)                                                                                 \
+  X(cublasLtCreate)                                                                           \
+  X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) \
+      X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceSetAttribute)               \
+          X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmul) X(cublasLtGetVersion)
 LT(DECLARE)
 
 static std::string g_now;  // what runs
@@ -46,9 +51,11 @@ using std::string;
 using std::vector;
 typedef std::map<string, string> Words;
 
-static Words g_options = {{"rounds", "7"},  {"samples", "4096"}, {"quick_ms", "0.4"}, {"final_ms", "2"},
-                          {"top", "3"},     {"verify", "1"},     {"rasters", "0,1"},  {"swizzles", "8"},
-                          {"splits", "2,3,4,6,8,12,16"}, {"cublas", "1"}, {"pdl", "0"}, {"warm_ms", "300"}, {"only", ""}};
+static Words g_options = {{"rounds", "7"},    {"samples", "4096"}, {"quick_ms", "0.4"},
+                          {"final_ms", "2"},  {"top", "3"},        {"verify", "1"},
+                          {"rasters", "0,1"}, {"swizzles", "8"},   {"splits", "2,3,4,6,8,12,16"},
+                          {"cublas", "1"},    {"pdl", "0"},        {"warm_ms", "300"},
+                          {"only", ""}};
 static double number(const char* k) { return atof(g_options[k].c_str()); }
 static vector<int> list(const char* k) {
   vector<int> out;
@@ -57,7 +64,12 @@ static vector<int> list(const char* k) {
   return out;
 }
 
-struct Type { const char* name; int id, bytes; CUtensorMapDataType map; cudaDataType_t lt; };
+struct Type {
+  const char* name;
+  int id, bytes;
+  CUtensorMapDataType map;
+  cudaDataType_t lt;
+};
 static const Type kTypes[] = {{"bf16", 0, 2, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CUDA_R_16BF},
                               {"f16", 1, 2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CUDA_R_16F},
                               {"f8e4m3", 2, 1, CU_TENSOR_MAP_DATA_TYPE_UINT8, CUDA_R_8F_E4M3},
@@ -66,7 +78,8 @@ static const Type kTypes[] = {{"bf16", 0, 2, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, C
                               {"f32", 5, 4, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, CUDA_R_32F},
                               {"i32", 6, 4, CU_TENSOR_MAP_DATA_TYPE_INT32, CUDA_R_32I}};
 static const Type& type_of(const string& n) {
-  for (auto& t : kTypes) if (n == t.name) return t;
+  for (auto& t : kTypes)
+    if (n == t.name) return t;
   printf("unknown type %s\n", n.c_str());
   exit(1);
 }
@@ -98,19 +111,30 @@ template <class... A>
 static void launch(CUfunction f, int grid, int block, A... a) {
   void* args[] = {&a...};
   CUlaunchConfig c{};
-  c.gridDimX = grid, c.gridDimY = c.gridDimZ = 1, c.blockDimX = block, c.blockDimY = c.blockDimZ = 1, c.hStream = g_stream;
+  c.gridDimX = grid, c.gridDimY = c.gridDimZ = 1, c.blockDimX = block, c.blockDimY = c.blockDimZ = 1,
+  c.hStream = g_stream;
   CU(cuLaunchKernelEx(&c, f, args, nullptr));
 }
 
-static tsr::TensorMap encode(CUdeviceptr p, const Type& t, int64_t inner, int64_t outer, int box_inner, int box_outer) {
+static tsr::TensorMap encode(CUdeviceptr p, const Type& t, int64_t inner, int64_t outer, int box_inner,
+                             int box_outer) {
   tsr::TensorMap m;
-  cuuint64_t dims[3] = {cuuint64_t(inner), cuuint64_t(outer), 1}, strides[2] = {cuuint64_t(inner * t.bytes), cuuint64_t(inner * outer * t.bytes)};
+  cuuint64_t dims[3] = {cuuint64_t(inner), cuuint64_t(outer), 1},
+             strides[2] = {cuuint64_t(inner * t.bytes), cuuint64_t(inner * outer * t.bytes)};
   cuuint32_t box[3] = {cuuint32_t(box_inner), cuuint32_t(box_outer), 1}, one[3] = {1, 1, 1};
   int bytes = box_inner * t.bytes;
-  auto sw = bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : bytes == 32 ? CU_TENSOR_MAP_SWIZZLE_32B : CU_TENSOR_MAP_SWIZZLE_NONE;
-  CUresult r = p_cuTensorMapEncodeTiled(reinterpret_cast<CUtensorMap*>(&m), t.map, 3, (void*)p, dims, strides, box, one, CU_TENSOR_MAP_INTERLEAVE_NONE, sw,
-                                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (r) printf("tensor map: error %d dims %ld x %ld box %d x %d\n", r, long(inner), long(outer), box_inner, box_outer), fflush(stdout), exit(1);
+  auto sw = bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+            : bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+            : bytes == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
+                          : CU_TENSOR_MAP_SWIZZLE_NONE;
+  CUresult r =
+      p_cuTensorMapEncodeTiled(reinterpret_cast<CUtensorMap*>(&m), t.map, 3, (void*)p, dims, strides, box,
+                               one, CU_TENSOR_MAP_INTERLEAVE_NONE, sw, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (r)
+    printf("tensor map: error %d dims %ld x %ld box %d x %d\n", r, long(inner), long(outer), box_inner,
+           box_outer),
+        fflush(stdout), exit(1);
   return m;
 }
 
@@ -121,14 +145,17 @@ struct Problem {
   bool b_row() const { return layout[1] == 'r'; }
 };
 
-struct Set { CUdeviceptr a, b, c; };
+struct Set {
+  CUdeviceptr a, b, c;
+};
 
 struct Launch {  // of one variant on one set
   tsr::TmaWsParams params;
 };
 
 // Empty when the variant cannot run the problem.
-static bool plan(const Variant& v, const Problem& p, const Set& s, int raster, int swizzle, int split, Launch* out, int* grid) {
+static bool plan(const Variant& v, const Problem& p, const Set& s, int raster, int swizzle, int split,
+                 Launch* out, int* grid) {
   const Type &ta = type_of(v.w.at("a_type")), &tc = type_of(v.w.at("c_type"));
   if (v.w.at("a_type") != p.dtype || v.w.at("layout") != p.layout) return false;
   int64_t lda = p.a_row() ? p.k : p.m, ldb = p.b_row() ? p.n : p.k;
@@ -136,15 +163,19 @@ static bool plan(const Variant& v, const Problem& p, const Set& s, int raster, i
   bool tma_c = v.i("tma_c");
   if (tma_c != (p.n * tc.bytes % 16 == 0)) return false;
   bool swap = v.i("swap_ab");
-  int bm = v.i("block_m"), bn = v.i("block_n"), bk = v.i("block_k"), cm = v.i("cluster_m"), cn = v.i("cluster_n");
+  int bm = v.i("block_m"), bn = v.i("block_n"), bk = v.i("block_k"), cm = v.i("cluster_m"),
+      cn = v.i("cluster_n");
   int64_t rows = swap ? p.n : p.m, cols = swap ? p.m : p.n;
   bool ak = v.i("a_k_major"), bkm = v.i("b_k_major");
   CUdeviceptr pa = swap ? s.b : s.a, pb = swap ? s.a : s.b;
-  const tsr::TmaWsShape f = {bm, bn, bk, v.i("wave_m"), v.i("wave_groups"), v.i("stages"), cm, cn, swap, ak, bkm, ta.bytes, tc.bytes};
+  const tsr::TmaWsShape f = {bm, bn,   bk, v.i("wave_m"), v.i("wave_groups"), v.i("stages"), cm,
+                             cn, swap, ak, bkm,           ta.bytes,           tc.bytes};
   if (f.shared_bytes() != v.i("shared_bytes")) printf("shared bytes differ\n"), exit(1);
   tsr::TmaWsParams& q = out->params;
-  q.a = ak ? encode(pa, ta, p.k, rows, f.box_a_inner(), f.box_a_outer()) : encode(pa, ta, rows, p.k, f.box_a_inner(), f.box_a_outer());
-  q.b = bkm ? encode(pb, ta, p.k, cols, f.box_b_inner(), f.box_b_outer()) : encode(pb, ta, cols, p.k, f.box_b_inner(), f.box_b_outer());
+  q.a = ak ? encode(pa, ta, p.k, rows, f.box_a_inner(), f.box_a_outer())
+           : encode(pa, ta, rows, p.k, f.box_a_inner(), f.box_a_outer());
+  q.b = bkm ? encode(pb, ta, p.k, cols, f.box_b_inner(), f.box_b_outer())
+            : encode(pb, ta, cols, p.k, f.box_b_inner(), f.box_b_outer());
   if (tma_c) q.c = encode(s.c, tc, p.n, p.m, f.inner(), f.box_c_outer());
   tsr::TmaWsArgs& g = q.args;
   memset(&g, 0, sizeof g);
@@ -234,7 +265,8 @@ int main(int argc, char** argv) {
   for (int i = 4; i < argc; ++i) {
     string a = argv[i];
     size_t e = a.find('=');
-    if (e == string::npos || !g_options.count(a.substr(0, e))) return printf("unknown option %s\n", argv[i]), 1;
+    if (e == string::npos || !g_options.count(a.substr(0, e)))
+      return printf("unknown option %s\n", argv[i]), 1;
     g_options[a.substr(0, e)] = a.substr(e + 1);
   }
   void* h;
@@ -242,12 +274,16 @@ int main(int argc, char** argv) {
 #define RESOLVE(f) \
   if (!(p_##f = (decltype(p_##f))dlsym(h, #f))) return printf("no %s\n", #f), 1;
   DRIVER(RESOLVE)
-  bool lt = open_lib(&h, {"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13", "/opt/torch/.venv/lib/python3.12/site-packages/nvidia/cu13/lib/libcublasLt.so.13"}) && number("cublas") > 0;
+  bool lt =
+      open_lib(&h, {"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13",
+                    "/opt/torch/.venv/lib/python3.12/site-packages/nvidia/cu13/lib/libcublasLt.so.13"}) &&
+      number("cublas") > 0;
   if (lt) {
     LT(RESOLVE)
     p_cublasLtCreate(&g_lt);
     printf("cublasLt %zu\n", p_cublasLtGetVersion());
-  } else printf("no cublasLt: %s\n", dlerror());
+  } else
+    printf("no cublasLt: %s\n", dlerror());
   CU(cuInit(0));
   CUdevice dev;
   CUcontext ctx;
@@ -299,7 +335,10 @@ int main(int argc, char** argv) {
         c.attrs = &at, c.numAttrs = 1;
         int n = 0;
         CUresult r = p_cuOccupancyMaxActiveClusters(&n, v.fn, &c);
-        if (r || !n) { printf("%s: clusters %d error %d\n", v.name.c_str(), n, r); continue; }
+        if (r || !n) {
+          printf("%s: clusters %d error %d\n", v.name.c_str(), n, r);
+          continue;
+        }
         v.blocks = n * cluster;
         if (v.blocks < g_sms - 1) printf("%s: %d blocks\n", v.name.c_str(), v.blocks);
       }
@@ -323,7 +362,10 @@ int main(int argc, char** argv) {
     auto up = [](int64_t x) { return (x + 262143) / 262144 * 262144; };
     int64_t ba = up(p.m * p.k * t.bytes), bb = up(p.n * p.k * t.bytes), bc = up(p.m * p.n * tc.bytes);
     int sets = int(std::min<int64_t>(64, (200 << 20) / (ba + bb + bc) + 2));
-    if ((ba + bb + bc) * (sets + 1) > int64_t(kPool)) { printf("%s does not fit\n", p.name.c_str()); continue; }
+    if ((ba + bb + bc) * (sets + 1) > int64_t(kPool)) {
+      printf("%s does not fit\n", p.name.c_str());
+      continue;
+    }
     vector<Set> set(sets);
     CUdeviceptr at = pool;
     for (int i = 0; i < sets; ++i) {
@@ -342,12 +384,15 @@ int main(int argc, char** argv) {
     int ione = 1, izero = 0;
     bool integer = p.dtype == "i8";
     if (lt) {
-      p_cublasLtMatmulDescCreate(&desc, integer ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_32F, integer ? CUDA_R_32I : CUDA_R_32F);
+      p_cublasLtMatmulDescCreate(&desc, integer ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_32F,
+                                 integer ? CUDA_R_32I : CUDA_R_32F);
       cublasOperation_t N = CUBLAS_OP_N, T = CUBLAS_OP_T;
       p_cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, p.b_row() ? &N : &T, sizeof N);
       p_cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSB, p.a_row() ? &N : &T, sizeof N);
-      p_cublasLtMatrixLayoutCreate(&la, t.lt, p.b_row() ? p.n : p.k, p.b_row() ? p.k : p.n, p.b_row() ? p.n : p.k);
-      p_cublasLtMatrixLayoutCreate(&lb, t.lt, p.a_row() ? p.k : p.m, p.a_row() ? p.m : p.k, p.a_row() ? p.k : p.m);
+      p_cublasLtMatrixLayoutCreate(&la, t.lt, p.b_row() ? p.n : p.k, p.b_row() ? p.k : p.n,
+                                   p.b_row() ? p.n : p.k);
+      p_cublasLtMatrixLayoutCreate(&lb, t.lt, p.a_row() ? p.k : p.m, p.a_row() ? p.m : p.k,
+                                   p.a_row() ? p.k : p.m);
       p_cublasLtMatrixLayoutCreate(&lc, tc.lt, p.n, p.m, p.n);
       cublasLtMatmulPreference_t pref;
       p_cublasLtMatmulPreferenceCreate(&pref);
@@ -361,9 +406,10 @@ int main(int argc, char** argv) {
         Candidate c;
         c.name = "cublasLt" + std::to_string(i);
         c.enqueue = [&, i](int s) {
-          int rc = p_cublasLtMatmul(g_lt, desc, integer ? (void*)&ione : &one, (void*)set[s].b, la, (void*)set[s].a, lb,
-                                    integer ? (void*)&izero : &zero, (void*)set[s].c, lc, (void*)set[s].c, lc, &algos[i].algo,
-                                    (void*)g_workspace, kWorkspace, (cudaStream_t)g_stream);
+          int rc = p_cublasLtMatmul(g_lt, desc, integer ? (void*)&ione : &one, (void*)set[s].b, la,
+                                    (void*)set[s].a, lb, integer ? (void*)&izero : &zero, (void*)set[s].c, lc,
+                                    (void*)set[s].c, lc, &algos[i].algo, (void*)g_workspace, kWorkspace,
+                                    (cudaStream_t)g_stream);
           if (rc) printf("cublasLt status %d\n", rc);
         };
         cands.push_back(std::move(c));
@@ -376,8 +422,9 @@ int main(int argc, char** argv) {
       CU(cuMemsetD8Async(g_out, 0, 64, g_stream));
       c.enqueue(0);
       if (full_reference || blas == 0)
-        launch(g_check, 2048, 256, set[0].a, set[0].b, set[0].c, t.id, t.id, tc.id, p.m, p.n, p.k, p.a_row() ? p.k : 1l,
-               p.a_row() ? 1l : p.m, p.b_row() ? p.n : 1l, p.b_row() ? 1l : p.k, p.n, int64_t(number("samples")), g_out);
+        launch(g_check, 2048, 256, set[0].a, set[0].b, set[0].c, t.id, t.id, tc.id, p.m, p.n, p.k,
+               p.a_row() ? p.k : 1l, p.a_row() ? 1l : p.m, p.b_row() ? p.n : 1l, p.b_row() ? 1l : p.k, p.n,
+               int64_t(number("samples")), g_out);
       else
         launch(g_compare, 1024, 256, set[0].c, reference, p.m * p.n, tc.id, tc.id, g_out);
       CU(cuStreamSynchronize(g_stream));
@@ -386,7 +433,10 @@ int main(int argc, char** argv) {
       double rel = std::sqrt(r[0] / std::max(r[1], 1e-30));
       double bound = tc.bytes == 4 ? (integer ? 1e-12 : 2e-3) : 4e-3;
       c.wrong = r[2] > 0 || !(rel < bound);
-      if (c.wrong) printf("WRONG %s %s %s: error %.3g, %g not numbers\n", p.name.c_str(), c.name.c_str(), c.knobs.c_str(), rel, r[2]), ++wrong_total;
+      if (c.wrong)
+        printf("WRONG %s %s %s: error %.3g, %g not numbers\n", p.name.c_str(), c.name.c_str(),
+               c.knobs.c_str(), rel, r[2]),
+            ++wrong_total;
     };
     if (blas && number("verify") > 0) {
       verify(cands[0], true);
@@ -395,7 +445,8 @@ int main(int argc, char** argv) {
       // The reference of the others is this output, checked in samples.
       launch(g_fill, 1, 1, reference, int64_t(0), 0, 0ull);
       CU(cuStreamSynchronize(g_stream));
-      static decltype(&cuMemcpyDtoD_v2) copy = (decltype(copy))dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemcpyDtoD_v2");
+      static decltype(&cuMemcpyDtoD_v2) copy =
+          (decltype(copy))dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemcpyDtoD_v2");
       check(copy(reference, set[0].c, p.m * p.n * tc.bytes), "copy");
       CU(cuCtxSynchronize());
     }
@@ -409,13 +460,18 @@ int main(int argc, char** argv) {
             int grid;
             if (!plan(v, p, set[0], raster, swizzle, split, &l, &grid)) continue;
             // With one band, or one wave, the order of blocks is all the same.
-            if (l.params.args.tiles_m * l.params.args.tiles_n <= v.blocks / (v.i("cluster_m") * v.i("cluster_n")) && (raster || swizzle != list("swizzles")[0])) continue;
+            if (l.params.args.tiles_m * l.params.args.tiles_n <=
+                    v.blocks / (v.i("cluster_m") * v.i("cluster_n")) &&
+                (raster || swizzle != list("swizzles")[0]))
+              continue;
             Candidate c;
             c.name = v.name;
-            c.knobs = "raster=" + std::to_string(raster) + " swizzle=" + std::to_string(swizzle) + (split > 1 ? " split_k=" + std::to_string(split) : "");
+            c.knobs = "raster=" + std::to_string(raster) + " swizzle=" + std::to_string(swizzle) +
+                      (split > 1 ? " split_k=" + std::to_string(split) : "");
             auto& ls = launches[c.name + c.knobs];
             ls.first.resize(sets);
-            for (int i = 0; i < sets; ++i) plan(v, p, set[i], raster, swizzle, split, &ls.first[i], &ls.second);
+            for (int i = 0; i < sets; ++i)
+              plan(v, p, set[i], raster, swizzle, split, &ls.first[i], &ls.second);
             c.enqueue = [&v, &ls](int s) { enqueue(v, ls.first[s], ls.second); };
             if (number("verify") > 0 && (first || split > 1)) verify(c, p.m * p.n <= 1 << 20);
             first = false;
@@ -435,8 +491,10 @@ int main(int argc, char** argv) {
       drop(c);
     }
     vector<int> order, finals;
-    for (int i = blas; i < int(cands.size()); ++i) if (!cands[i].wrong) order.push_back(i);
-    std::sort(order.begin(), order.end(), [&](int x, int y) { return cands[x].median() < cands[y].median(); });
+    for (int i = blas; i < int(cands.size()); ++i)
+      if (!cands[i].wrong) order.push_back(i);
+    std::sort(order.begin(), order.end(),
+              [&](int x, int y) { return cands[x].median() < cands[y].median(); });
     order.resize(std::min<size_t>(order.size(), size_t(number("top"))));
     if (blas) {
       finals.push_back(0);
@@ -454,7 +512,8 @@ int main(int argc, char** argv) {
       cands[i].us.clear();
     }
     auto w0 = std::chrono::steady_clock::now();
-    while (std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - w0).count() < number("warm_ms"))
+    while (std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - w0).count() <
+           number("warm_ms"))
       for (int i : finals) replay(cands[i]);
     for (int r = 0; r < number("rounds"); ++r)
       for (int i : finals) cands[i].us.push_back(replay(cands[i]));
@@ -462,23 +521,31 @@ int main(int argc, char** argv) {
     for (size_t i = 0; i < cands.size(); ++i) {
       bool fin = std::find(finals.begin(), finals.end(), int(i)) != finals.end();
       double us = fin ? cands[i].median() : 0;
-      fprintf(csv, "%s,%s,%s,%ld,%ld,%ld,%s,%s,%.3f,%.3f,%.1f,%d\n", p.name.c_str(), p.dtype.c_str(), p.layout.c_str(), long(p.m), long(p.n), long(p.k),
-              cands[i].name.c_str(), cands[i].knobs.c_str(), quick[i] < 1e29 ? quick[i] : 0, us, flop / (fin ? us : quick[i]) * 1e-6, cands[i].wrong);
+      fprintf(csv, "%s,%s,%s,%ld,%ld,%ld,%s,%s,%.3f,%.3f,%.1f,%d\n", p.name.c_str(), p.dtype.c_str(),
+              p.layout.c_str(), long(p.m), long(p.n), long(p.k), cands[i].name.c_str(),
+              cands[i].knobs.c_str(), quick[i] < 1e29 ? quick[i] : 0, us, flop / (fin ? us : quick[i]) * 1e-6,
+              cands[i].wrong);
     }
     fflush(csv);
     double first = blas ? cands[0].median() : 0, best = first, ours = 1e30;
     int bi = -1;
     for (int i : finals) {
       double us = cands[i].median();
-      if (i < blas) best = std::min(best, us);
-      else if (us < ours) ours = us, bi = i;
+      if (i < blas)
+        best = std::min(best, us);
+      else if (us < ours)
+        ours = us, bi = i;
     }
-    printf("%-34s %s %5ld %5ld %5ld  lt %8.2f best %8.2f ours %8.2f us %5.0f TF  x%.3f x%.3f  %s %s (%zu)\n", p.name.c_str(), p.layout.c_str(), long(p.m), long(p.n), long(p.k),
-           first, best, ours, flop / ours * 1e-6, best / ours, first / ours, bi < 0 ? "-" : cands[bi].name.c_str(), bi < 0 ? "" : cands[bi].knobs.c_str(), cands.size() - blas);
+    printf("%-34s %s %5ld %5ld %5ld  lt %8.2f best %8.2f ours %8.2f us %5.0f TF  x%.3f x%.3f  %s %s (%zu)\n",
+           p.name.c_str(), p.layout.c_str(), long(p.m), long(p.n), long(p.k), first, best, ours,
+           flop / ours * 1e-6, best / ours, first / ours, bi < 0 ? "-" : cands[bi].name.c_str(),
+           bi < 0 ? "" : cands[bi].knobs.c_str(), cands.size() - blas);
     if (bi >= 0 && blas) log_best += std::log(best / ours), log_first += std::log(first / ours), ++counted;
     for (auto& c : cands) drop(c);
   }
-  if (counted) printf("GEOMEAN over %d: vs best of cublasLt %.4f, vs first %.4f; wrong %d; %.1f s\n", counted, std::exp(log_best / counted), std::exp(log_first / counted), wrong_total,
-         std::chrono::duration<double>(std::chrono::steady_clock::now() - t_start).count());
+  if (counted)
+    printf("GEOMEAN over %d: vs best of cublasLt %.4f, vs first %.4f; wrong %d; %.1f s\n", counted,
+           std::exp(log_best / counted), std::exp(log_first / counted), wrong_total,
+           std::chrono::duration<double>(std::chrono::steady_clock::now() - t_start).count());
   fclose(csv);
 }

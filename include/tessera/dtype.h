@@ -16,9 +16,9 @@ struct DTypeInfo {
   std::string_view alias;  // a second accepted spelling, may equal name
   int bytes;
   bool is_float;
-  bool operand;         // may be A or B of a GEMM
-  DType accumulator;    // of a product of two such operands
-  DType default_out;    // when a problem does not say
+  bool operand;       // may be A or B of a GEMM
+  DType accumulator;  // of a product of two such operands
+  DType default_out;  // when a problem does not say
 };
 
 const DTypeInfo& info(DType t);

@@ -10,9 +10,24 @@
 namespace tessera {
 
 enum class EpilogueKind : uint8_t {
-  bias, add, add_row, add_col, mul, mul_row, mul_col,              // take a D tensor
-  scale, relu, leaky_relu, gelu, gelu_tanh, silu, sigmoid, tanh,   // element-wise
-  hardswish, clamp, quant
+  bias,
+  add,
+  add_row,
+  add_col,
+  mul,
+  mul_row,
+  mul_col,  // take a D tensor
+  scale,
+  relu,
+  leaky_relu,
+  gelu,
+  gelu_tanh,
+  silu,
+  sigmoid,
+  tanh,  // element-wise
+  hardswish,
+  clamp,
+  quant
 };
 inline constexpr int kEpilogueKindCount = 18;
 
@@ -35,8 +50,8 @@ struct EpilogueStep {
   bool operator==(const EpilogueStep&) const = default;
 };
 
-// Text form: "bias,add,relu", "mul_row,clamp:0:6"; "none" when empty. A fixed-size value, so problems copy and
-// hash without allocating.
+// Text form: "bias,add,relu", "mul_row,clamp:0:6"; "none" when empty. A fixed-size value, so problems copy
+// and hash without allocating.
 struct Epilogue {
   static constexpr int kMaxSteps = 8;
   static constexpr int kMaxD = 5;  // four D tensors and a bias

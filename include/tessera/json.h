@@ -1,5 +1,5 @@
-// A small JSON value. Parsing and printing are nlohmann::json's; the value type is ours so that duplicate keys are
-// refused, key order is kept, 64-bit integers stay exact and including this header costs nothing.
+// A small JSON value. Parsing and printing are nlohmann::json's; the value type is ours so that duplicate
+// keys are refused, key order is kept, 64-bit integers stay exact and including this header costs nothing.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ class Json {
   static Json object() { return Json(Object{}); }
   static Json object(std::initializer_list<std::pair<std::string, Json>> members);
 
-  // `origin` (a file name, say) goes into error texts. Throws Error(bad_input) with line and column on a syntax
-  // error, and on a duplicate key.
+  // `origin` (a file name, say) goes into error texts. Throws Error(bad_input) with line and column on a
+  // syntax error, and on a duplicate key.
   static Json parse(std::string_view text, std::string_view origin = "json");
 
   // indent < 0: one line. Non-finite numbers print as null.

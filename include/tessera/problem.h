@@ -2,8 +2,8 @@
 //
 //   C[b] = epilogue(alpha * A[b] B[b] + beta * C[b]),  A: m x k, B: k x n, C: m x n row-major, b < batch
 //
-// Its text form is the CLI argument, log field, database key and test line alike; parsing its own print is the
-// identity. Grammar: docs/text_form.md.
+// Its text form is the CLI argument, log field, database key and test line alike; parsing its own print is
+// the identity. Grammar: docs/text_form.md.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +28,18 @@ struct Problem {
   DType out = DType::bf16;  // C
   DType d = DType::bf16;    // D tensors and bias
   Layout layout = Layout::rcr;
-  bool prepack_b = false;  // B is passed in the chosen kernel's own order (Kernel::pack_b), as weights reused often
+  bool prepack_b =
+      false;  // B is passed in the chosen kernel's own order (Kernel::pack_b), as weights reused often
   int64_t m = 0, n = 0, k = 0;
   int64_t batch = 1;
-  int64_t lda = kPacked, ldb = kPacked, ldc = kPacked;                 // elements
-  int64_t stride_a = kPacked, stride_b = kPacked, stride_c = kPacked;  // elements between batches; a, b may be 0
+  int64_t lda = kPacked, ldb = kPacked, ldc = kPacked;  // elements
+  int64_t stride_a = kPacked, stride_b = kPacked,
+          stride_c = kPacked;  // elements between batches; a, b may be 0
   double alpha = 1, beta = 0;  // defaults of a run; kernels do not depend on them
   Epilogue epilogue;
 
-  // Throws Error(bad_input) with the reason: unknown words, missing or bad sizes, impossible strides, overflow.
+  // Throws Error(bad_input) with the reason: unknown words, missing or bad sizes, impossible strides,
+  // overflow.
   static Problem parse(std::string_view text);
 
   // Checks what parse() checks beyond syntax, and makes strides that merely repeat the packed value kPacked.

@@ -14,8 +14,8 @@
 
 namespace tessera {
 
-// One declaration. `config` is a config's text form. Exact: knobs left out have their defaults. Pattern: knobs left out
-// are free, and a value may be '*': "cpu_packed tile=*x64", or "*" for any family.
+// One declaration. `config` is a config's text form. Exact: knobs left out have their defaults. Pattern:
+// knobs left out are free, and a value may be '*': "cpu_packed tile=*x64", or "*" for any family.
 struct KernelDecl {
   std::string config;
   bool exact = false;
@@ -29,9 +29,9 @@ struct KernelDecl {
 
 // Thread-safe. A declaration's identity is everything but its priority.
 //
-// One rule for ties: of equal identities the higher priority stays, and of equal priorities the one declared first. A
-// config allowed by several declarations has the highest of their priorities. A dispatcher prefers higher priorities,
-// then its policy's order.
+// One rule for ties: of equal identities the higher priority stays, and of equal priorities the one declared
+// first. A config allowed by several declarations has the highest of their priorities. A dispatcher prefers
+// higher priorities, then its policy's order.
 class Registry {
  public:
   explicit Registry(std::string name = "default");
@@ -47,7 +47,8 @@ class Registry {
 
   const std::string& name() const { return name_; }
 
-  // False when an equal identity of at least this priority is there. Error(bad_input) when the config does not parse.
+  // False when an equal identity of at least this priority is there. Error(bad_input) when the config does
+  // not parse.
   bool add(const KernelDecl& decl);
   size_t size() const;
   std::vector<KernelDecl> all() const;  // in order of declaration
@@ -64,7 +65,8 @@ class Registry {
   // The exactly declared configs that apply: candidates even where they lie outside the enumerated space.
   std::vector<KernelConfig> exact_configs(const Problem& problem, std::string_view arch) const;
 
-  // {version, name, statistics, kernels: [...]}; from_json(to_json()) declares the same. Unknown keys are refused.
+  // {version, name, statistics, kernels: [...]}; from_json(to_json()) declares the same. Unknown keys are
+  // refused.
   Json to_json() const;
   static std::shared_ptr<Registry> from_json(const Json& json);
 

@@ -45,7 +45,7 @@ struct PackedArgs {
   long long partial_stride;  // elements between rows
   const void* next_b;        // what the next call reads as b, to be fetched into L2 meanwhile; or null
   long long next_b_bytes;
-  long long row0, col0;      // of this piece in C
+  long long row0, col0;  // of this piece in C
   const EpilogueArgs* epilogue;
 };
 
@@ -66,8 +66,8 @@ struct AmxArgs {
   long long rows, cols, steps;  // steps without the tail
   int first, last;              // block along k: first starts from zero, last runs the epilogue
   float* partial;               // [row tile][tile_n / 16][16][16], always there
-  long long prefetch;           // bytes from `left` to rows that later calls read, to be fetched into L2 meanwhile
-  int prefetch_rows;            // how many; left_stride apart, `steps` long
+  long long prefetch;  // bytes from `left` to rows that later calls read, to be fetched into L2 meanwhile
+  int prefetch_rows;   // how many; left_stride apart, `steps` long
   long long row0, col0;
   const EpilogueArgs* epilogue;
 };

@@ -22,7 +22,8 @@ struct Epilogue {
   static constexpr bool kLight = [] {
     for (int i = 0; i < Config::epilogue_count; ++i) {
       const Step s = Config::epilogue[i];
-      if (s == Step::gelu || s == Step::gelu_tanh || s == Step::silu || s == Step::sigmoid || s == Step::tanh) return false;
+      if (s == Step::gelu || s == Step::gelu_tanh || s == Step::silu || s == Step::sigmoid || s == Step::tanh)
+        return false;
     }
     return Config::epilogue_count <= 2 && bytes_of(Config::type_out) >= 2;
   }();
@@ -100,8 +101,9 @@ struct Epilogue {
   }
 
   // A tile of `rows` x `cols` accumulators that lie in memory, `stride` apart.
-  static __attribute__((noinline)) void store_tile(const unsigned* acc, long long stride, const EpilogueArgs& e,
-                                                   long long row, long long col, int rows, int cols) {
+  static __attribute__((noinline)) void store_tile(const unsigned* acc, long long stride,
+                                                   const EpilogueArgs& e, long long row, long long col,
+                                                   int rows, int cols) {
     for (int i = 0; i < rows; ++i) {
       for (int j = 0; j < cols; j += L) {
         const int live = cols - j < L ? cols - j : L;

@@ -1,4 +1,5 @@
-// Names that the prelude of a generated unit uses. Same order as DType, EpilogueKind and the instruction names of arch/.
+// Names that the prelude of a generated unit uses. Same order as DType, EpilogueKind and the instruction
+// names of arch/.
 #pragma once
 
 namespace tsr {
@@ -8,9 +9,24 @@ enum class Type : int { f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32 };
 enum class Inst : int { fma, dpbf16, vnni, madd16, amx };
 
 enum class Step : int {
-  bias, add, add_row, add_col, mul, mul_row, mul_col,
-  scale, relu, leaky_relu, gelu, gelu_tanh, silu, sigmoid, tanh,
-  hardswish, clamp, quant,
+  bias,
+  add,
+  add_row,
+  add_col,
+  mul,
+  mul_row,
+  mul_col,
+  scale,
+  relu,
+  leaky_relu,
+  gelu,
+  gelu_tanh,
+  silu,
+  sigmoid,
+  tanh,
+  hardswish,
+  clamp,
+  quant,
   none
 };
 

@@ -25,7 +25,8 @@ struct TmaWsShape {
   constexpr int bytes_a() const { return block_m * block_k * element; }
   constexpr int bytes_b() const { return rows_b() * block_k * element; }
 
-  // C leaves through shared memory in slices of 64 rows x slice() columns, a warpgroup has up to two on their way.
+  // C leaves through shared memory in slices of 64 rows x slice() columns, a warpgroup has up to two on their
+  // way.
   constexpr int slice() const {
     int s = swap_ab || out == 1 ? 64 : 128 / out;
     while (block_n % s) s /= 2;
@@ -47,7 +48,9 @@ struct TmaWsShape {
     return ((direct > epilogue ? direct : epilogue) + 1023) / 1024 * 1024;
   }
   constexpr int bytes_c() const { return groups() * group_bytes_c(); }
-  constexpr int shared_bytes() const { return stages * (bytes_a() + bytes_b()) + bytes_c() + 16 * stages + 16; }
+  constexpr int shared_bytes() const {
+    return stages * (bytes_a() + bytes_b()) + bytes_c() + 16 * stages + 16;
+  }
 
   // Boxes, contiguous axis first.
   constexpr int box_a_inner() const { return a_along_k ? swizzled() : 64; }

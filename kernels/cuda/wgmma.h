@@ -1,6 +1,6 @@
-// wgmma, one specialisation for each n: D (64 x n, in registers) += A (64 x 32 bytes) B (32 bytes x n), both from shared
-// memory by descriptor. `accumulate` 0 starts from zero. kTransA, kTransB 1: the operand is contiguous along m or n
-// (16-bit types only).
+// wgmma, one specialisation for each n: D (64 x n, in registers) += A (64 x 32 bytes) B (32 bytes x n), both
+// from shared memory by descriptor. `accumulate` 0 starts from zero. kTransA, kTransB 1: the operand is
+// contiguous along m or n (16-bit types only).
 #pragma once
 
 #include "cuda/ptx.h"
@@ -8,7 +8,8 @@
 
 namespace tsr {
 
-template <int kN> struct Wgmma;
+template <int kN>
+struct Wgmma;
 
 // Placeholders and operands of the n / 2 accumulators of a thread, each list on top of the one before.
 // clang-format off
@@ -78,11 +79,11 @@ template <int kN> struct Wgmma;
 #define TSR_R256(c) TSR_R248(c), c(d[124]), c(d[125]), c(d[126]), c(d[127])
 // clang-format on
 
-#define TSR_WGMMA_ASM(c, n, k, types, a, b, flag, tail, ...)                                           \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " flag ", 0;\nwgmma.mma_async.sync.aligned.m64n" #n k \
-               types " {" TSR_P##n "}, " a ", " b ", p" tail ";\n}"                                    \
-               : TSR_R##n(c)                                                                           \
-               : "l"(desc_a), "l"(desc_b), "r"(accumulate) __VA_ARGS__)
+#define TSR_WGMMA_ASM(c, n, k, types, a, b, flag, tail, ...)                                                 \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " flag ", 0;\nwgmma.mma_async.sync.aligned.m64n" #n k types \
+               " {" TSR_P##n "}, " a ", " b ", p" tail ";\n}"                                                \
+               : TSR_R##n(c)                                                                                 \
+               : "l"(desc_a), "l"(desc_b), "r"(accumulate)__VA_ARGS__)
 
 // a .. tb: placeholders n / 2 .. n / 2 + 4.
 #define TSR_WGMMA_16(n, types, a, b, flag, ta, tb) \
@@ -90,32 +91,33 @@ template <int kN> struct Wgmma;
 #define TSR_WGMMA_8(n, types, a, b, flag) TSR_WGMMA_ASM("+f", n, "k32", types, a, b, flag, ", 1, 1")
 #define TSR_WGMMA_I(n, types, a, b, flag) TSR_WGMMA_ASM("+r", n, "k32", types, a, b, flag, "")
 
-#define TSR_WGMMA(n, a, b, flag, ta, tb)                                                                     \
-  template <> struct Wgmma<n> {                                                                              \
-    template <Type kA, Type kB, int kTransA, int kTransB>                                                    \
-    static __device__ __forceinline__ void run(float (&d)[n / 2], u64 desc_a, u64 desc_b, int accumulate) {  \
-      if constexpr (kA == Type::bf16)                                                                        \
-        TSR_WGMMA_16(n, ".f32.bf16.bf16", a, b, flag, ta, tb);                                               \
-      else if constexpr (kA == Type::f16)                                                                    \
-        TSR_WGMMA_16(n, ".f32.f16.f16", a, b, flag, ta, tb);                                                 \
-      else if constexpr (kA == Type::f8e4m3 && kB == Type::f8e4m3)                                           \
-        TSR_WGMMA_8(n, ".f32.e4m3.e4m3", a, b, flag);                                                        \
-      else if constexpr (kA == Type::f8e4m3)                                                                 \
-        TSR_WGMMA_8(n, ".f32.e4m3.e5m2", a, b, flag);                                                        \
-      else if constexpr (kB == Type::f8e4m3)                                                                 \
-        TSR_WGMMA_8(n, ".f32.e5m2.e4m3", a, b, flag);                                                        \
-      else                                                                                                   \
-        TSR_WGMMA_8(n, ".f32.e5m2.e5m2", a, b, flag);                                                        \
-    }                                                                                                        \
-    template <Type kA, Type kB, int kTransA, int kTransB>                                                    \
-    static __device__ __forceinline__ void run(int (&d)[n / 2], u64 desc_a, u64 desc_b, int accumulate) {    \
-      if constexpr (kA == Type::u8)                                                                          \
-        TSR_WGMMA_I(n, ".s32.u8.s8", a, b, flag);                                                            \
-      else if constexpr (kB == Type::u8)                                                                     \
-        TSR_WGMMA_I(n, ".s32.s8.u8", a, b, flag);                                                            \
-      else                                                                                                   \
-        TSR_WGMMA_I(n, ".s32.s8.s8", a, b, flag);                                                            \
-    }                                                                                                        \
+#define TSR_WGMMA(n, a, b, flag, ta, tb)                                                                    \
+  template <>                                                                                               \
+  struct Wgmma<n> {                                                                                         \
+    template <Type kA, Type kB, int kTransA, int kTransB>                                                   \
+    static __device__ __forceinline__ void run(float (&d)[n / 2], u64 desc_a, u64 desc_b, int accumulate) { \
+      if constexpr (kA == Type::bf16)                                                                       \
+        TSR_WGMMA_16(n, ".f32.bf16.bf16", a, b, flag, ta, tb);                                              \
+      else if constexpr (kA == Type::f16)                                                                   \
+        TSR_WGMMA_16(n, ".f32.f16.f16", a, b, flag, ta, tb);                                                \
+      else if constexpr (kA == Type::f8e4m3 && kB == Type::f8e4m3)                                          \
+        TSR_WGMMA_8(n, ".f32.e4m3.e4m3", a, b, flag);                                                       \
+      else if constexpr (kA == Type::f8e4m3)                                                                \
+        TSR_WGMMA_8(n, ".f32.e4m3.e5m2", a, b, flag);                                                       \
+      else if constexpr (kB == Type::f8e4m3)                                                                \
+        TSR_WGMMA_8(n, ".f32.e5m2.e4m3", a, b, flag);                                                       \
+      else                                                                                                  \
+        TSR_WGMMA_8(n, ".f32.e5m2.e5m2", a, b, flag);                                                       \
+    }                                                                                                       \
+    template <Type kA, Type kB, int kTransA, int kTransB>                                                   \
+    static __device__ __forceinline__ void run(int (&d)[n / 2], u64 desc_a, u64 desc_b, int accumulate) {   \
+      if constexpr (kA == Type::u8)                                                                         \
+        TSR_WGMMA_I(n, ".s32.u8.s8", a, b, flag);                                                           \
+      else if constexpr (kB == Type::u8)                                                                    \
+        TSR_WGMMA_I(n, ".s32.s8.u8", a, b, flag);                                                           \
+      else                                                                                                  \
+        TSR_WGMMA_I(n, ".s32.s8.s8", a, b, flag);                                                           \
+    }                                                                                                       \
   };
 
 TSR_WGMMA(8, "%4", "%5", "%6", "%7", "%8")

@@ -1,5 +1,5 @@
-// The element-wise chain behind alpha * A B + beta * C. The kinds are in Config, their numbers come with the launch, so
-// that kernels differing in numbers alone are one.
+// The element-wise chain behind alpha * A B + beta * C. The kinds are in Config, their numbers come with the
+// launch, so that kernels differing in numbers alone are one.
 #pragma once
 
 #include "gpu/abi.h"
@@ -17,8 +17,13 @@ __device__ __forceinline__ float tanh_of(float x) {
 
 __device__ __forceinline__ float step_value(Step s, float x, float d, const float* p) {
   switch (s) {
-    case Step::bias: case Step::add: case Step::add_row: case Step::add_col: return x + d;
-    case Step::mul: case Step::mul_row: case Step::mul_col: return x * d;
+    case Step::bias:
+    case Step::add:
+    case Step::add_row:
+    case Step::add_col: return x + d;
+    case Step::mul:
+    case Step::mul_row:
+    case Step::mul_col: return x * d;
     case Step::scale: return x * p[0];
     case Step::relu: return x > 0 || x != x ? x : 0.0f;
     case Step::leaky_relu: return x < 0 ? x * p[0] : x;

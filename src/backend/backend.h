@@ -27,10 +27,10 @@ class Backend {
   // Name and version of the compiler, part of every cache key. "" when there is none; never throws.
   virtual std::string compiler_identity() const = 0;
 
-  // `scratch`: an existing directory for temporary files and for the log of a failed compile; "" = the system's.
-  // Error(compile_failed) when the compiler refuses the unit, with the path of the log, or when there is no compiler,
-  // with the reason. Error(io) when the compiler was killed, timed out or could not write: worth another try.
-  // Thread-safe.
+  // `scratch`: an existing directory for temporary files and for the log of a failed compile; "" = the
+  // system's. Error(compile_failed) when the compiler refuses the unit, with the path of the log, or when
+  // there is no compiler, with the reason. Error(io) when the compiler was killed, timed out or could not
+  // write: worth another try. Thread-safe.
   virtual Binary compile(const Source& source, const std::string& scratch) const = 0;
 
   // Error(corrupt) when the bytes do not load or lack the symbol. Thread-safe.
@@ -41,8 +41,9 @@ class Backend {
                                           const Choice& choice) const = 0;
 };
 
-// device: "cpu", "cpu:N" (N threads), "cuda:N" (the N-th CUDA device), "null:ARCH" (plans for any architecture, runs
-// nothing). Error(bad_input) on other text, Error(unsupported) where the device is not there. threads 0 = all cores.
+// device: "cpu", "cpu:N" (N threads), "cuda:N" (the N-th CUDA device), "null:ARCH" (plans for any
+// architecture, runs nothing). Error(bad_input) on other text, Error(unsupported) where the device is not
+// there. threads 0 = all cores.
 std::unique_ptr<Backend> make_backend(std::string_view device, int threads = 0);
 
 }  // namespace tessera

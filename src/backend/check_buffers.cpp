@@ -23,8 +23,8 @@ Range range_of(const void* p, const Operand& o, int64_t groups) {
 void require(const void* p, int alignment, const std::string& name) {
   if (!p) throw Error(ErrorCode::bad_input, "buffer " + name + " is null");
   if (reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(alignment)) {
-    throw Error(ErrorCode::bad_input, "buffer " + name + " is not aligned to its " +
-                                          std::to_string(alignment) + "-byte elements");
+    throw Error(ErrorCode::bad_input,
+                "buffer " + name + " is not aligned to its " + std::to_string(alignment) + "-byte elements");
   }
 }
 

@@ -6,7 +6,8 @@
 
 namespace tessera {
 
-// Error(bad_input) unless every buffer the problem needs is there and aligned to its elements, and C overlaps no input.
+// Error(bad_input) unless every buffer the problem needs is there and aligned to its elements, and C overlaps
+// no input.
 void check_buffers(const GemmView& view, const Buffers& buffers, size_t packed_b_bytes);
 
 }  // namespace tessera

@@ -23,7 +23,7 @@ class Table {
 };
 
 void print(std::string_view text);     // and a line feed, unless it ends with one
-void print_json(const Json& json);          // indented
+void print_json(const Json& json);     // indented
 std::string us_text(double us);        // "12.3 us", "4.56 ms"
 std::string bytes_text(double bytes);  // "1.5 MiB"
 

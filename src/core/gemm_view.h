@@ -1,4 +1,5 @@
-// A Problem as groups x (m, n, k) with three operands. After this only operand loaders know which operation it was.
+// A Problem as groups x (m, n, k) with three operands. After this only operand loaders know which operation
+// it was.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace tessera {
 
-// A matrix in memory: element (i, j) of group g sits at i * row_stride + j * col_stride + g * group_stride elements.
+// A matrix in memory: element (i, j) of group g sits at i * row_stride + j * col_stride + g * group_stride
+// elements.
 struct Operand {
   DType type = DType::f32;
   int64_t rows = 0, cols = 0;
@@ -25,9 +27,9 @@ struct Operand {
 
 struct GemmView {
   int64_t groups = 1, m = 0, n = 0, k = 0;
-  Operand a, b, c;                  // m x k, k x n, m x n
-  DType acc = DType::f32;           // accumulator
-  DType d = DType::f32;             // D tensors
+  Operand a, b, c;         // m x k, k x n, m x n
+  DType acc = DType::f32;  // accumulator
+  DType d = DType::f32;    // D tensors
   Layout layout = Layout::rcr;
   bool b_prepacked = false;
   Epilogue epilogue;

@@ -13,8 +13,8 @@ namespace tessera {
 inline int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 inline int64_t round_up(int64_t x, int64_t y) { return ceil_div(x, y) * y; }
 
-// The product of non-negative numbers, or the largest int64_t when it does not fit: bounds may be checked on unchecked
-// knob values.
+// The product of non-negative numbers, or the largest int64_t when it does not fit: bounds may be checked on
+// unchecked knob values.
 int64_t saturated_product(std::initializer_list<int64_t> factors);
 
 // useful / padded extent: 129 on a tile of 128 is 129 / 256. Nothing to do wastes nothing.
@@ -22,8 +22,8 @@ inline double fill(int64_t extent, int64_t tile) {
   return extent == 0 ? 1.0 : static_cast<double>(extent) / static_cast<double>(round_up(extent, tile));
 }
 
-// Type in which an instruction consumes an operand: a 1 x n x 1 FMA multiplies f32 whatever the memory holds, dot and
-// tile instructions take the memory type (f8 as bf16).
+// Type in which an instruction consumes an operand: a 1 x n x 1 FMA multiplies f32 whatever the memory holds,
+// dot and tile instructions take the memory type (f8 as bf16).
 DType compute_type(DType memory, const Instruction& inst);
 
 // k elements that sit together in one 32-bit lane of packed B: 1 for f32, 2 for 16-bit, 4 for 8-bit types.

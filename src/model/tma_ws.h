@@ -1,5 +1,5 @@
-// What a kernel of the tma_ws family costs. Blocks are persistent and pipelined, so a block's step takes as long as the
-// slowest of its parts, and blocks come in rounds.
+// What a kernel of the tma_ws family costs. Blocks are persistent and pipelined, so a block's step takes as
+// long as the slowest of its parts, and blocks come in rounds.
 #pragma once
 
 #include "core/arch_spec.h"
@@ -8,30 +8,31 @@
 
 namespace tessera {
 
-// In clock cycles of one multiprocessor, from ArchSpec::costs. Fitted to measurements of every kernel on a sample of
-// problems (bench/gpu_lab).
-#define TESSERA_TMA_COSTS(X)                                                               \
-  X(tma_launch, "a launch before its first load")                                          \
-  X(tma_fill, "first loads, last store")                                                   \
-  X(tma_latency, "from asking for a stage to having it")                                   \
-  X(tma_l2_bytes, "per cycle that all multiprocessors together load")                      \
-  X(tma_unit_bytes, "the same, one of them")                                               \
-  X(tma_dram_bytes, "per cycle from memory")                  \
-  X(tma_single, "times the ideal multiplication with one warpgroup")                       \
-  X(tma_cooperative, "the same with warpgroups that share a block")                        \
-  X(tma_pingpong, "the same with two that alternate")                                      \
-  X(tma_narrow, "of 64 rows of A from shared memory, for each instruction")                \
-  X(tma_cluster, "times a load that is shared in a cluster")                               \
-  X(tma_cluster_launch, "starting clusters")                                               \
-  X(tma_overlap, "how well arithmetic hides memory: the exponent of their norm")           \
-  X(tma_store, "a 128x256 block of C")                                                     \
-  X(tma_store_hidden, "the same behind the other team's multiplication")                   \
-  X(tma_store_general, "times a store that does not go through TMA")                       \
-  X(tma_split, "meeting of the parts of k")                                                \
+// In clock cycles of one multiprocessor, from ArchSpec::costs. Fitted to measurements of every kernel on a
+// sample of problems (bench/gpu_lab).
+#define TESSERA_TMA_COSTS(X)                                                     \
+  X(tma_launch, "a launch before its first load")                                \
+  X(tma_fill, "first loads, last store")                                         \
+  X(tma_latency, "from asking for a stage to having it")                         \
+  X(tma_l2_bytes, "per cycle that all multiprocessors together load")            \
+  X(tma_unit_bytes, "the same, one of them")                                     \
+  X(tma_dram_bytes, "per cycle from memory")                                     \
+  X(tma_single, "times the ideal multiplication with one warpgroup")             \
+  X(tma_cooperative, "the same with warpgroups that share a block")              \
+  X(tma_pingpong, "the same with two that alternate")                            \
+  X(tma_narrow, "of 64 rows of A from shared memory, for each instruction")      \
+  X(tma_cluster, "times a load that is shared in a cluster")                     \
+  X(tma_cluster_launch, "starting clusters")                                     \
+  X(tma_overlap, "how well arithmetic hides memory: the exponent of their norm") \
+  X(tma_store, "a 128x256 block of C")                                           \
+  X(tma_store_hidden, "the same behind the other team's multiplication")         \
+  X(tma_store_general, "times a store that does not go through TMA")             \
+  X(tma_split, "meeting of the parts of k")                                      \
   X(tma_split_bytes, "per cycle of partial sums")
 
 struct TmaCosts {
-  explicit TmaCosts(const ArchSpec& a);  // zeros where the family does not run; Error(internal) when one is missing
+  explicit TmaCosts(
+      const ArchSpec& a);  // zeros where the family does not run; Error(internal) when one is missing
 #define TESSERA_TMA_COST(name, doc) double name = 0;
   TESSERA_TMA_COSTS(TESSERA_TMA_COST)
 #undef TESSERA_TMA_COST

@@ -14,33 +14,33 @@ namespace tessera {
 
 // Costs of one core in clock cycles, from ArchSpec::costs: what no data sheet tells. Fitted by
 // bench/model_fit.
-#define TESSERA_COSTS(X)                                                                 \
-  X(issue_share, "share of the instruction peak that a register tile reaches")           \
-  X(fma_latency, "before an accumulator can be used again")                              \
-  X(vector_load, "a vector load or broadcast beside the arithmetic")                     \
-  X(load_convert, "extra for a load that converts its elements")                         \
-  X(tile_overhead, "per register tile: set-up, first loads, loop exit")                  \
-  X(store_per_vector, "epilogue of one accumulator vector")                              \
-  X(step_per_vector, "one epilogue step on one vector")                                  \
-  X(reduce_per_acc, "horizontal sum of one accumulator vector")                          \
+#define TESSERA_COSTS(X)                                                                                  \
+  X(issue_share, "share of the instruction peak that a register tile reaches")                            \
+  X(fma_latency, "before an accumulator can be used again")                                               \
+  X(vector_load, "a vector load or broadcast beside the arithmetic")                                      \
+  X(load_convert, "extra for a load that converts its elements")                                          \
+  X(tile_overhead, "per register tile: set-up, first loads, loop exit")                                   \
+  X(store_per_vector, "epilogue of one accumulator vector")                                               \
+  X(step_per_vector, "one epilogue step on one vector")                                                   \
+  X(reduce_per_acc, "horizontal sum of one accumulator vector")                                           \
   X(unhidden_share, "of arithmetic and memory traffic, share of the lesser that the other does not hide") \
-  X(stream_penalty, "share of bandwidth lost for each line of memory read side by side") \
-  X(far_step, "a step of k, read in place, on a page of its own")                        \
-  X(page_in_place, "a page of A read in place while prepacked B streams past")           \
-  X(split_loads, "a vector read in place across two cache lines")                        \
-  X(pack_copy, "packing k across memory, per byte of panel")                             \
-  X(pack_transpose, "packing k along memory, per byte of panel")                         \
-  X(pack_convert, "extra when the element type changes, per byte of panel")              \
-  X(stage_copy, "the same inside the direct kernel")                                     \
-  X(stage_transpose, "the same, turned")                                                 \
-  X(amx_load, "one tile load")                                                           \
-  X(amx_in_place, "times that for rows far apart")                                       \
-  X(amx_sums, "keeping one tile of sums between chunks of k")                            \
-  X(amx_config, "configuring and releasing the tiles, per run")                          \
-  X(amx_pack, "times pack_copy and pack_transpose for words of tiles")                   \
-  X(amx_swapped, "times the epilogue of C stored across its rows")                       \
-  X(call, "one run, whatever it computes")                                               \
-  X(block_call, "one call from the driver into the generated unit")                      \
+  X(stream_penalty, "share of bandwidth lost for each line of memory read side by side")                  \
+  X(far_step, "a step of k, read in place, on a page of its own")                                         \
+  X(page_in_place, "a page of A read in place while prepacked B streams past")                            \
+  X(split_loads, "a vector read in place across two cache lines")                                         \
+  X(pack_copy, "packing k across memory, per byte of panel")                                              \
+  X(pack_transpose, "packing k along memory, per byte of panel")                                          \
+  X(pack_convert, "extra when the element type changes, per byte of panel")                               \
+  X(stage_copy, "the same inside the direct kernel")                                                      \
+  X(stage_transpose, "the same, turned")                                                                  \
+  X(amx_load, "one tile load")                                                                            \
+  X(amx_in_place, "times that for rows far apart")                                                        \
+  X(amx_sums, "keeping one tile of sums between chunks of k")                                             \
+  X(amx_config, "configuring and releasing the tiles, per run")                                           \
+  X(amx_pack, "times pack_copy and pack_transpose for words of tiles")                                    \
+  X(amx_swapped, "times the epilogue of C stored across its rows")                                        \
+  X(call, "one run, whatever it computes")                                                                \
+  X(block_call, "one call from the driver into the generated unit")                                       \
   X(fork_join, "starting and joining the threads of a run")
 
 struct CostTable {

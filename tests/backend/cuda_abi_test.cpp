@@ -1,4 +1,5 @@
-// The declarations of libcuda.h against NVIDIA's own, where these are installed; and what a machine without CUDA answers.
+// The declarations of libcuda.h against NVIDIA's own, where these are installed; and what a machine without
+// CUDA answers.
 #include <gtest/gtest.h>
 
 #include "backend/backend.h"

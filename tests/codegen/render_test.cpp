@@ -78,10 +78,10 @@ TEST(Render, IsDeterministic) {
 // What cannot change the code must not change its name: few distinct kernels serve all problems.
 TEST(Render, ProblemsShareUnits) {
   const Source base = rendered(kProblem, kConfig);
-  for (const char* problem :
-       {"gemm m=1 n=2 k=3 dtype=f32 layout=rcr", "gemm m=64 n=64 k=64 dtype=f32 layout=rrr alpha=2 beta=1 batch=7 lda=99",
-        "gemm m=64 n=64 k=64 dtype=f16 layout=rcr out=f32",
-        "gemm m=64 n=64 k=64 dtype=f32 layout=rcr prepack=b"}) {
+  for (const char* problem : {"gemm m=1 n=2 k=3 dtype=f32 layout=rcr",
+                              "gemm m=64 n=64 k=64 dtype=f32 layout=rrr alpha=2 beta=1 batch=7 lda=99",
+                              "gemm m=64 n=64 k=64 dtype=f16 layout=rcr out=f32",
+                              "gemm m=64 n=64 k=64 dtype=f32 layout=rcr prepack=b"}) {
     EXPECT_EQ(rendered(problem, kConfig).symbol, base.symbol) << problem;
   }
   for (const char* config : {" block=96x512x256", " split_k=4", " preshuffle=1", " pack_a=1"}) {

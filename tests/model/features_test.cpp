@@ -41,12 +41,8 @@ TEST(Features, TagsTellTheTruth) {
     compute_features(other, c, arch, y);
     for (size_t i = 0; i < features().size(); ++i) {
       ASSERT_TRUE(std::isfinite(x[i])) << features()[i].name << " of " << to_string(c);
-      if (features()[i].tag == FeatureTag::problem) {
-        ASSERT_EQ(x[i], first[i]) << features()[i].name;
-      }
-      if (features()[i].tag == FeatureTag::kernel) {
-        ASSERT_EQ(x[i], y[i]) << features()[i].name;
-      }
+      if (features()[i].tag == FeatureTag::problem) { ASSERT_EQ(x[i], first[i]) << features()[i].name; }
+      if (features()[i].tag == FeatureTag::kernel) { ASSERT_EQ(x[i], y[i]) << features()[i].name; }
     }
   }
 }

@@ -1,4 +1,5 @@
-// The left operand of AMX tiles, with 512-bit vectors. Everything here is local to the file: see cmake/isa_flags.cmake.
+// The left operand of AMX tiles, with 512-bit vectors. Everything here is local to the file: see
+// cmake/isa_flags.cmake.
 #include <immintrin.h>
 
 #include "backend/cpu/pack.h"

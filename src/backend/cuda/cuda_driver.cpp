@@ -45,7 +45,8 @@ class CudaDriver::Current {
 
 class CudaModule : public GpuModule {
  public:
-  CudaModule(std::shared_ptr<const CudaDriver> d, ModuleHandle* handle, Function* function, std::string symbol)
+  CudaModule(std::shared_ptr<const CudaDriver> d, ModuleHandle* handle, Function* function,
+             std::string symbol)
       : driver_(std::move(d)), handle_(handle), function_(function), symbol_(std::move(symbol)) {}
   ~CudaModule() override {
     Context* gone = nullptr;
@@ -90,13 +91,14 @@ void CudaDriver::fail(Result r, const std::string& doing) const {
   const char *name = nullptr, *text = nullptr;
   cu_.error_name(r, &name);
   cu_.error_text(r, &text);
-  const std::string what = "cuda:" + std::to_string(ordinal_) + ": " + doing + ": " + (text ? text : "unknown error") + " (" +
-                           (name ? name : std::to_string(r)) + ")";
+  const std::string what = "cuda:" + std::to_string(ordinal_) + ": " + doing + ": " +
+                           (text ? text : "unknown error") + " (" + (name ? name : std::to_string(r)) + ")";
   if (poisons(r)) {
     throw Error(ErrorCode::device, what + "; some kernel that ran on this device before broke its context",
                 "start the process again; compute-sanitizer finds the kernel");
   }
-  throw Error(ErrorCode::device, what, r == kOutOfMemory ? "free memory on the device or use a smaller problem" : "");
+  throw Error(ErrorCode::device, what,
+              r == kOutOfMemory ? "free memory on the device or use a smaller problem" : "");
 }
 
 void* CudaDriver::allocate(size_t bytes) {
@@ -150,14 +152,23 @@ int CudaDriver::resident_blocks(const GpuModule& module, int threads, int shared
   const int units = attribute(kAttributeMultiprocessors);
   int count = 0;
   if (cluster == 1) {
-    check(cu_.active_blocks(&count, function, threads, static_cast<size_t>(shared_bytes)), "asking for occupancy");
+    check(cu_.active_blocks(&count, function, threads, static_cast<size_t>(shared_bytes)),
+          "asking for occupancy");
     return count * units;
   }
   LaunchAttribute a{};
   a.id = kClusterDimension;
   a.value.cluster = {static_cast<unsigned>(cluster), 1, 1};
-  const LaunchConfig config = {static_cast<unsigned>(units / cluster * cluster), 1, 1, static_cast<unsigned>(threads), 1, 1,
-                               static_cast<unsigned>(shared_bytes), nullptr, &a, 1};
+  const LaunchConfig config = {static_cast<unsigned>(units / cluster * cluster),
+                               1,
+                               1,
+                               static_cast<unsigned>(threads),
+                               1,
+                               1,
+                               static_cast<unsigned>(shared_bytes),
+                               nullptr,
+                               &a,
+                               1};
   check(cu_.active_clusters(&count, function, &config), "asking for occupancy");
   return count * cluster;
 }
@@ -167,7 +178,8 @@ void CudaDriver::launch(const GpuLaunch& l, void* params) {
   LaunchAttribute overlap{};
   overlap.id = kProgrammaticStreamSerialization;
   overlap.value.flag = 1;
-  const LaunchConfig config = {l.grid, 1, 1, l.block, 1, 1, l.shared_bytes, static_cast<Stream*>(l.stream), &overlap, l.overlap};
+  const LaunchConfig config = {
+      l.grid, 1, 1, l.block, 1, 1, l.shared_bytes, static_cast<Stream*>(l.stream), &overlap, l.overlap};
   void* arguments[] = {params};
   check(cu_.launch(&config, static_cast<Function*>(l.function), arguments, nullptr), "launching a kernel");
 }
@@ -204,10 +216,11 @@ tsr::TensorMap CudaDriver::encode(const BoxedTensor& t, const void* at, const ch
   const int swizzle = bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0;
   tsr::TensorMap map;
   Current current(*this);
-  if (const Result r = cu_.encode_tiled(&map, static_cast<int>(t.type), 3, const_cast<void*>(at), dims, strides, box, ones,
-                                        0, swizzle, kMapPromote256, 0)) {
-    throw Error(ErrorCode::bad_input, std::string("the driver makes no tensor map of buffer ") + what + " (error " +
-                                          std::to_string(r) + ")",
+  if (const Result r = cu_.encode_tiled(&map, static_cast<int>(t.type), 3, const_cast<void*>(at), dims,
+                                        strides, box, ones, 0, swizzle, kMapPromote256, 0)) {
+    throw Error(ErrorCode::bad_input,
+                std::string("the driver makes no tensor map of buffer ") + what + " (error " +
+                    std::to_string(r) + ")",
                 "align it to 16 bytes");
   }
   return map;

@@ -15,8 +15,8 @@ struct Loaded {
       why = "the NVIDIA driver library libcuda.so.1 is not there";
       return;
     }
-#define TESSERA_RESOLVE(member, symbol, arguments)                                        \
-  table.member = reinterpret_cast<decltype(table.member)>(dlsym(library, symbol));        \
+#define TESSERA_RESOLVE(member, symbol, arguments)                                 \
+  table.member = reinterpret_cast<decltype(table.member)>(dlsym(library, symbol)); \
   if (!table.member && why.empty()) why = "the NVIDIA driver is too old: it lacks " symbol;
     TESSERA_LIBCUDA(TESSERA_RESOLVE)
 #undef TESSERA_RESOLVE

@@ -1,5 +1,5 @@
-// The driver library, found at run time. The few types of its interface are declared here, so that building needs no CUDA;
-// a test compares them with cuda.h where there is one.
+// The driver library, found at run time. The few types of its interface are declared here, so that building
+// needs no CUDA; a test compares them with cuda.h where there is one.
 #pragma once
 
 #include <cstddef>
@@ -44,36 +44,37 @@ enum class MapType : int { u8 = 0, i32 = 3, f16 = 6, f32 = 7, bf16 = 9 };
 inline constexpr int kMapPromote256 = 3;
 
 // X(member, symbol, arguments)
-#define TESSERA_LIBCUDA(X)                                                                                  \
-  X(init, "cuInit", (unsigned))                                                                             \
-  X(driver_version, "cuDriverGetVersion", (int*))                                                           \
-  X(error_name, "cuGetErrorName", (Result, const char**))                                                   \
-  X(error_text, "cuGetErrorString", (Result, const char**))                                                 \
-  X(device_count, "cuDeviceGetCount", (int*))                                                               \
-  X(device_get, "cuDeviceGet", (Device*, int))                                                              \
-  X(device_name, "cuDeviceGetName", (char*, int, Device))                                                   \
-  X(device_attribute, "cuDeviceGetAttribute", (int*, int, Device))                                          \
-  X(device_memory, "cuDeviceTotalMem_v2", (size_t*, Device))                                                \
-  X(primary_retain, "cuDevicePrimaryCtxRetain", (Context**, Device))                                        \
-  X(primary_release, "cuDevicePrimaryCtxRelease_v2", (Device))                                              \
-  X(context_current, "cuCtxGetCurrent", (Context**))                                                        \
-  X(context_push, "cuCtxPushCurrent_v2", (Context*))                                                        \
-  X(context_pop, "cuCtxPopCurrent_v2", (Context**))                                                         \
-  X(synchronize, "cuCtxSynchronize", ())                                                                    \
-  X(allocate, "cuMemAlloc_v2", (DevicePtr*, size_t))                                                        \
-  X(release, "cuMemFree_v2", (DevicePtr))                                                                   \
-  X(upload, "cuMemcpyHtoD_v2", (DevicePtr, const void*, size_t))                                            \
-  X(download, "cuMemcpyDtoH_v2", (void*, DevicePtr, size_t))                                                \
-  X(set_bytes, "cuMemsetD8Async", (DevicePtr, unsigned char, size_t, Stream*))                              \
-  X(module_load, "cuModuleLoadData", (ModuleHandle**, const void*))                                         \
-  X(module_unload, "cuModuleUnload", (ModuleHandle*))                                                       \
-  X(module_function, "cuModuleGetFunction", (Function**, ModuleHandle*, const char*))                       \
-  X(function_set, "cuFuncSetAttribute", (Function*, int, int))                                              \
-  X(launch, "cuLaunchKernelEx", (const LaunchConfig*, Function*, void**, void**))                           \
-  X(active_clusters, "cuOccupancyMaxActiveClusters", (int*, Function*, const LaunchConfig*))                \
-  X(active_blocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int*, Function*, int, size_t))           \
-  X(encode_tiled, "cuTensorMapEncodeTiled",                                                                 \
-    (void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int, int))
+#define TESSERA_LIBCUDA(X)                                                                                 \
+  X(init, "cuInit", (unsigned))                                                                            \
+  X(driver_version, "cuDriverGetVersion", (int*))                                                          \
+  X(error_name, "cuGetErrorName", (Result, const char**))                                                  \
+  X(error_text, "cuGetErrorString", (Result, const char**))                                                \
+  X(device_count, "cuDeviceGetCount", (int*))                                                              \
+  X(device_get, "cuDeviceGet", (Device*, int))                                                             \
+  X(device_name, "cuDeviceGetName", (char*, int, Device))                                                  \
+  X(device_attribute, "cuDeviceGetAttribute", (int*, int, Device))                                         \
+  X(device_memory, "cuDeviceTotalMem_v2", (size_t*, Device))                                               \
+  X(primary_retain, "cuDevicePrimaryCtxRetain", (Context**, Device))                                       \
+  X(primary_release, "cuDevicePrimaryCtxRelease_v2", (Device))                                             \
+  X(context_current, "cuCtxGetCurrent", (Context**))                                                       \
+  X(context_push, "cuCtxPushCurrent_v2", (Context*))                                                       \
+  X(context_pop, "cuCtxPopCurrent_v2", (Context**))                                                        \
+  X(synchronize, "cuCtxSynchronize", ())                                                                   \
+  X(allocate, "cuMemAlloc_v2", (DevicePtr*, size_t))                                                       \
+  X(release, "cuMemFree_v2", (DevicePtr))                                                                  \
+  X(upload, "cuMemcpyHtoD_v2", (DevicePtr, const void*, size_t))                                           \
+  X(download, "cuMemcpyDtoH_v2", (void*, DevicePtr, size_t))                                               \
+  X(set_bytes, "cuMemsetD8Async", (DevicePtr, unsigned char, size_t, Stream*))                             \
+  X(module_load, "cuModuleLoadData", (ModuleHandle**, const void*))                                        \
+  X(module_unload, "cuModuleUnload", (ModuleHandle*))                                                      \
+  X(module_function, "cuModuleGetFunction", (Function**, ModuleHandle*, const char*))                      \
+  X(function_set, "cuFuncSetAttribute", (Function*, int, int))                                             \
+  X(launch, "cuLaunchKernelEx", (const LaunchConfig*, Function*, void**, void**))                          \
+  X(active_clusters, "cuOccupancyMaxActiveClusters", (int*, Function*, const LaunchConfig*))               \
+  X(active_blocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int*, Function*, int, size_t))          \
+  X(encode_tiled, "cuTensorMapEncodeTiled",                                                                \
+    (void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, \
+     int, int, int))
 
 struct LibCuda {
 #define TESSERA_MEMBER(member, symbol, arguments) Result(*member) arguments = nullptr;

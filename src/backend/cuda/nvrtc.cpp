@@ -14,14 +14,15 @@ namespace {
 struct Program;
 
 // X(member, symbol, arguments)
-#define TESSERA_NVRTC(X)                                                                                      \
-  X(version, "nvrtcVersion", (int*, int*))                                                                    \
-  X(create, "nvrtcCreateProgram", (Program**, const char*, const char*, int, const char* const*, const char* const*)) \
-  X(destroy, "nvrtcDestroyProgram", (Program**))                                                              \
-  X(compile, "nvrtcCompileProgram", (Program*, int, const char* const*))                                      \
-  X(log_size, "nvrtcGetProgramLogSize", (Program*, size_t*))                                                  \
-  X(log, "nvrtcGetProgramLog", (Program*, char*))                                                             \
-  X(cubin_size, "nvrtcGetCUBINSize", (Program*, size_t*))                                                     \
+#define TESSERA_NVRTC(X)                                                                \
+  X(version, "nvrtcVersion", (int*, int*))                                              \
+  X(create, "nvrtcCreateProgram",                                                       \
+    (Program**, const char*, const char*, int, const char* const*, const char* const*)) \
+  X(destroy, "nvrtcDestroyProgram", (Program**))                                        \
+  X(compile, "nvrtcCompileProgram", (Program*, int, const char* const*))                \
+  X(log_size, "nvrtcGetProgramLogSize", (Program*, size_t*))                            \
+  X(log, "nvrtcGetProgramLog", (Program*, char*))                                       \
+  X(cubin_size, "nvrtcGetCUBINSize", (Program*, size_t*))                               \
   X(cubin, "nvrtcGetCUBIN", (Program*, char*))
 
 struct Nvrtc {
@@ -39,8 +40,8 @@ struct Nvrtc {
       why = "NVRTC, NVIDIA's run-time compiler (libnvrtc.so), is not there";
       return;
     }
-#define TESSERA_RESOLVE(member, symbol, arguments)                           \
-  member = reinterpret_cast<decltype(member)>(dlsym(library, symbol));       \
+#define TESSERA_RESOLVE(member, symbol, arguments)                     \
+  member = reinterpret_cast<decltype(member)>(dlsym(library, symbol)); \
   if (!member && why.empty()) why = "libnvrtc.so is too old: it lacks " symbol;
     TESSERA_NVRTC(TESSERA_RESOLVE)
 #undef TESSERA_RESOLVE
@@ -78,7 +79,8 @@ struct ProgramHandle {
 };
 
 constexpr const char* kRemedy =
-    "install the CUDA toolkit's libnvrtc, or name its folder in TESSERA_CUDA_HOME; without it only packs and cached "
+    "install the CUDA toolkit's libnvrtc, or name its folder in TESSERA_CUDA_HOME; without it only packs and "
+    "cached "
     "kernels run";
 
 }  // namespace
@@ -96,8 +98,8 @@ Binary compile_nvrtc(const Source& source, const std::string& scratch, std::stri
     throw Error(ErrorCode::io, "NVRTC did not accept the unit " + source.symbol);
   }
   // Helpers of the kernels' headers are plain constexpr functions, which drivers share.
-  std::vector<std::string> options = {"--gpu-architecture=" + source.arch, "--std=c++20", "--device-as-default-execution-space",
-                                      "--ptxas-options=-v"};
+  std::vector<std::string> options = {"--gpu-architecture=" + source.arch, "--std=c++20",
+                                      "--device-as-default-execution-space", "--ptxas-options=-v"};
   options.insert(options.end(), source.flags.begin(), source.flags.end());
   std::vector<const char*> words;
   for (const std::string& o : options) words.push_back(o.c_str());
@@ -114,14 +116,16 @@ Binary compile_nvrtc(const Source& source, const std::string& scratch, std::stri
     const std::string path = (scratch.empty() ? temp_directory() : scratch) + "/" + source.symbol + ".log";
     write_file(path, log + "\n\n" + source.unit);
     throw Error(ErrorCode::compile_failed,
-                "NVRTC refused " + source.symbol + ": " + log.substr(0, log.find('\n')), "the log is " + path);
+                "NVRTC refused " + source.symbol + ": " + log.substr(0, log.find('\n')),
+                "the log is " + path);
   }
   Binary out{.symbol = source.symbol, .bytes = {}};
   if (rtc.cubin_size(program.p, &size) || size == 0) {
     throw Error(ErrorCode::compile_failed, "NVRTC gave no machine code for " + source.arch);
   }
   out.bytes.resize(size);
-  if (rtc.cubin(program.p, out.bytes.data())) throw Error(ErrorCode::io, "NVRTC did not hand over " + source.symbol);
+  if (rtc.cubin(program.p, out.bytes.data()))
+    throw Error(ErrorCode::io, "NVRTC did not hand over " + source.symbol);
   return out;
 }
 

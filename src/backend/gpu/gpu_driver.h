@@ -15,7 +15,8 @@ namespace tessera {
 class GpuModule : public Module {
  public:
   virtual void* function() const = 0;
-  // Another entry of the unit, named by what follows the kernel's own name. Error(corrupt) when it is missing.
+  // Another entry of the unit, named by what follows the kernel's own name. Error(corrupt) when it is
+  // missing.
   virtual void* function(const std::string& suffix) const = 0;
 };
 
@@ -24,11 +25,12 @@ struct GpuLaunch {
   unsigned grid = 1, block = 1;
   unsigned shared_bytes = 0;
   void* stream = nullptr;
-  bool overlap = false;  // may start while the kernel before it on the stream drains: the kernel itself waits for it
+  bool overlap =
+      false;  // may start while the kernel before it on the stream drains: the kernel itself waits for it
 };
 
-// Every call may come from any thread and leaves the thread's current context as it was. Failures are Error(device)
-// that name the device and what to do.
+// Every call may come from any thread and leaves the thread's current context as it was. Failures are
+// Error(device) that name the device and what to do.
 class GpuDriver : public DeviceMemory {
  public:
   virtual std::shared_ptr<GpuModule> load(const Binary& binary) = 0;  // Error(corrupt)

@@ -6,12 +6,14 @@
 namespace tessera {
 namespace {
 
-bool aligned(const void* p, int64_t bytes) { return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(bytes) == 0; }
+bool aligned(const void* p, int64_t bytes) {
+  return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(bytes) == 0;
+}
 
 }  // namespace
 
-GpuKernel::GpuKernel(std::shared_ptr<GpuDriver> driver, std::shared_ptr<GpuModule> module, const Problem& problem,
-                     const Choice& choice)
+GpuKernel::GpuKernel(std::shared_ptr<GpuDriver> driver, std::shared_ptr<GpuModule> module,
+                     const Problem& problem, const Choice& choice)
     : Kernel(problem, choice),
       driver_(std::move(driver)),
       module_(std::move(module)),
