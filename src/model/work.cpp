@@ -75,36 +75,38 @@ struct Cpu {
 
   double issue_per_cycle() const { return t.issue_share * inst.flops_per_cycle / (2.0 * inst.n * inst.k); }
 
+  // Cycles of a step of k of a register tile with so many live rows and columns, a vector along its columns.
+  double tile_step(double rows, double cols) const {
+    const double vectors = std::ceil(cols / inst.n);
+    return step_cycles(rows * vectors, rows + vectors, issue_per_cycle(), t);
+  }
+
   // Row tiles as the packed kernel cuts them: tall ones and ones a row lower, all as one where columns are
   // few.
   double packed_math() const {
-    const double issue = issue_per_cycle(), steps = std::ceil(w.depth / inst.k);
-    auto step = [&](double r, double n) {
-      const double vectors = std::ceil(n / inst.n);
-      return step_cycles(r * vectors, r + vectors, issue, t);
-    };
     const double low = w.tile_m > 1 ? std::min(w.row_tiles * w.tile_m - w.rows, w.row_tiles) : 0.0;
     const double full_n = std::floor(w.cols / w.tile_n), rest_n = w.cols - full_n * w.tile_n;
-    double cycles =
-        full_n * ((w.row_tiles - low) * step(w.tile_m, w.tile_n) + low * step(w.tile_m - 1, w.tile_n));
-    if (rest_n > 0) cycles += w.row_tiles * step(w.tile_m, rest_n);
-    return steps * cycles;
+    double cycles = full_n * ((w.row_tiles - low) * tile_step(w.tile_m, w.tile_n) +
+                              low * tile_step(w.tile_m - 1, w.tile_n));
+    if (rest_n > 0) cycles += w.row_tiles * tile_step(w.tile_m, rest_n);
+    return std::ceil(w.depth / inst.k) * cycles;
   }
+
+  static constexpr int64_t kPage = 4096;  // bytes; as far apart as addresses of one set of L1
 
   // Share of `steps` that lie on a page of their own and no longer find it in the first-level TLB when they
   // come to it again, read in place `stride` bytes apart.
   static double far_share(double steps, double stride) {
-    constexpr double kPage = 4096, kPagesAtHand = 48;
-    const double pages = std::min(stride / kPage, 1.0);
+    constexpr double kPagesAtHand = 48;
+    const double pages = std::min(stride / static_cast<double>(kPage), 1.0);
     return steps * pages > kPagesAtHand ? pages : 0.0;
   }
 
   // Cycles of a step along rows read in place that are whole pages apart: more of them than a set of L1 has
   // ways drive each other out.
   double way_conflicts() const {
-    constexpr double kPage = 4096;
-    const double ways = static_cast<double>(a.l1.bytes) / kPage;
-    const bool paged = along_k(left, !c.swap_ab) && left.leading() * bytes_of(left.type) % 4096 == 0;
+    const double ways = static_cast<double>(a.l1.bytes) / static_cast<double>(kPage);
+    const bool paged = along_k(left, !c.swap_ab) && left.leading() * bytes_of(left.type) % kPage == 0;
     return paged ? std::max(w.tile_m - ways, 0.0) / 16 * t.far_step : 0.0;
   }
 
@@ -140,8 +142,9 @@ struct Cpu {
     w.overhead += w.row_tiles * w.col_tiles * w.depth * far * t.far_step;
     if (!c.pack_a) w.overhead += w.row_tiles * w.col_tiles * std::ceil(w.depth / inst.k) * way_conflicts();
     if (!c.pack_a && v.b_prepacked && w.col_tiles > 1)
-      w.overhead +=
-          w.col_tiles * w.rows * std::max(w.depth * bytes_of(left.type) / 4096, 1.0) * t.page_in_place;
+      w.overhead += w.col_tiles * w.rows *
+                    std::max(w.depth * bytes_of(left.type) / static_cast<double>(kPage), 1.0) *
+                    t.page_in_place;
     if (v.b_prepacked || b_in_place)
       w.memory += read(word_bytes(w.cols * w.depth), word_bytes(w.cols * w.depth));
     w.memory += read(w.bytes_a, w.bytes_a);
@@ -183,10 +186,7 @@ struct Cpu {
 
   void direct() {
     const double steps = std::ceil(w.depth / inst.k);
-    w.math = steps * over_tiles([&](double r, double n) {
-               const double vectors = std::ceil(n / inst.n);
-               return step_cycles(r * vectors, r + vectors, issue_per_cycle(), t);
-             });
+    w.math = steps * over_tiles([&](double r, double n) { return tile_step(r, n); });
     // Columns that do not lie as the arithmetic wants them are staged again for every block of row tiles.
     const double tiles_at_once = w.tile_m >= 24 ? 1 : w.tile_m >= 8 ? 2 : 4;
     const double row_blocks = std::ceil(w.row_tiles / tiles_at_once);
