@@ -1,7 +1,7 @@
 # cmake --install gives a package that may be moved anywhere: nothing in it names the prefix.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS tessera EXPORT TesseraTargets
+install(TARGETS tessera tessera_c EXPORT TesseraTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/tessera DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(EXPORT TesseraTargets NAMESPACE Tessera:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Tessera)
@@ -21,7 +21,8 @@ if(NOT TESSERA_SHARED)
   set(pc_libs " ${pc_needs}")  # the only library there is needs them at every link
 endif()
 configure_file(cmake/tessera.pc.in ${CMAKE_BINARY_DIR}/tessera.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/tessera.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(cmake/tessera_c.pc.in ${CMAKE_BINARY_DIR}/tessera_c.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/tessera.pc ${CMAKE_BINARY_DIR}/tessera_c.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY suites DESTINATION ${CMAKE_INSTALL_DATADIR}/tessera)

@@ -20,7 +20,7 @@ RANK = {"base": 0, "core": 1, "space": 2, "model": 2, "codegen": 2, "backend": 2
         "cli": 5, "capi": 5}
 
 # A public header X.h belongs to the layer of src/<layer>/X.cpp. These have no X.cpp of their own.
-HEADER_ONLY = {"kernel.h": "core"}
+HEADER_ONLY = {"kernel.h": "core", "tessera.h": "capi"}
 
 # C, POSIX and compiler headers; a name without a dot is the C++ library's.
 SYSTEM_HEADERS = {"assert.h", "ctype.h", "inttypes.h", "math.h", "stdio.h", "stdlib.h", "string.h", "strings.h",

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,6 +61,15 @@ struct Explanation {
   double select_us = 0;  // wall time of enumeration and ranking
 };
 
+// Whether a config may run a problem, and the nearest one that may.
+struct Correction {
+  KernelConfig config;
+  std::string rule, reason;             // why it may not; empty when it is legal
+  std::optional<KernelConfig> nearest;  // of the same family; none when the family has no legal config
+  std::vector<std::string> changes;     // "tile_n: 48 -> 64 (rule): reason"
+  bool legal() const { return rule.empty(); }
+};
+
 // How the kernel of the last get() of a problem came to be.
 struct BuildInfo {
   enum class From : int { memory, disk, pack, compiled } from = From::memory;
@@ -84,6 +94,9 @@ class Dispatcher {
   Choice select(const Problem& problem, double* select_us = nullptr);
 
   Explanation explain(const Problem& problem, bool with_rejected = false);
+
+  // Holds `config` to the rules, whatever the policy.
+  Correction correct(const Problem& problem, const KernelConfig& config);
 
   // The generated unit for the choice: short form (one include) or, with `whole`, as it is compiled.
   std::string emit(const Problem& problem, bool whole = false);

@@ -27,6 +27,8 @@ struct KernelDecl {
   bool operator==(const KernelDecl&) const = default;
 };
 
+Json to_json(const KernelDecl& d);
+
 // Thread-safe. A declaration's identity is everything but its priority.
 //
 // One rule for ties: of equal identities the higher priority stays, and of equal priorities the one declared

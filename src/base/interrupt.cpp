@@ -51,6 +51,8 @@ void catch_interrupts() {
 
 bool interrupted() { return stop; }
 
+void set_interrupted(bool value) { stop = value; }
+
 void throw_if_interrupted() {
   if (interrupted()) throw Error(ErrorCode::io, "interrupted");
 }

@@ -9,6 +9,9 @@ namespace tessera {
 // nothing is left half done.
 void catch_interrupts();
 bool interrupted();
+// The same as Ctrl-C for the loops and programs of this process, and back; ends nothing by itself. Safe in a
+// signal handler.
+void set_interrupted(bool stop);
 void throw_if_interrupted();  // Error(io, "interrupted")
 
 inline constexpr int kInterruptedStatus = 130;

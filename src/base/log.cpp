@@ -22,6 +22,16 @@ void write_line(std::string_view level, std::string_view text) {
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;  // a closed stderr is not our failure
 }
 
+// Never destroyed: threads may log while the process ends.
+struct Sink {
+  std::mutex mutex;
+  LogSink function;
+};
+Sink& sink() {
+  static Sink* const the_sink = new Sink;
+  return *the_sink;
+}
+
 LogLevel level_from_environment() {
   const char* text = std::getenv("TESSERA_LOG");
   if (!text || !*text) return LogLevel::warn;
@@ -42,7 +52,16 @@ LogLevel log_level() {
 
 void log(LogLevel level, std::string_view text) {
   if (level == LogLevel::quiet || level > log_level()) return;
+  {
+    std::lock_guard lock(sink().mutex);
+    if (sink().function) return sink().function(level, text);
+  }
   write_line(kLevels[static_cast<size_t>(level)], text);
+}
+
+void set_log_sink(LogSink function) {
+  std::lock_guard lock(sink().mutex);
+  sink().function = std::move(function);
 }
 
 bool warn_once(std::string_view key, std::string_view text) {

@@ -8,10 +8,7 @@
 #include "base/text.h"
 #include "cli/invocation.h"
 #include "cli/output.h"
-#include "core/arch_spec.h"
-#include "core/gemm_view.h"
-#include "space/rules.h"
-#include "space/space.h"
+#include "runtime/explanation.h"
 #include "tessera/error.h"
 #include "tune/measure.h"
 #include "tune/operands.h"
@@ -31,40 +28,24 @@ constexpr Option kOptions[] = {
     {"--dtype", "T", "element types instead of the suite's", Complete::dtype},
 };
 
-// The architecture that `dispatcher` plans for.
-ArchSpec arch_of(const Dispatcher& dispatcher, const DispatcherOptions& options) {
-  const std::string name = dispatcher.describe().at("arch").as_string();
-  return options.device.starts_with("null:") ? find_arch(name) : detect_cpu();
-}
-
-int suggest_config(const Invocation& call, const Problem& problem, const ArchSpec& arch) {
+int suggest_config(const Invocation& call, const Problem& problem, Dispatcher& dispatcher) {
   std::string why;
   const auto config = KernelConfig::parse(call.value("--suggest"), &why);
   if (!config) throw UsageError("config '" + call.value("--suggest") + "': " + why);
-  const GemmView view = lower(problem);
-  const Rule* rule = rejected_by(view, *config, arch);
-  const Suggestion s = suggest(view, *config, arch);
+  const Correction c = dispatcher.correct(problem, *config);
+  const std::string arch = dispatcher.describe().at("arch").as_string();
   if (call.json()) {
-    Json changes = Json::array();
-    for (const std::string& c : s.changes) changes.push(c);
-    print_json(Json::object({{"problem", to_string(problem)},
-                             {"arch", arch.name},
-                             {"config", to_string(*config)},
-                             {"legal", rule == nullptr},
-                             {"rule", rule ? Json(rule->name) : Json()},
-                             {"reason", rule ? Json(rule->reason) : Json()},
-                             {"suggestion", s.config.empty() ? Json() : Json(to_string(s.config[0]))},
-                             {"changes", std::move(changes)}}));
-  } else if (!rule) {
+    print_json(correction_json(problem, arch, c));
+  } else if (c.legal()) {
     print("legal: " + to_string(*config));
   } else {
-    print("rejected by " + std::string(rule->name) + ": " + std::string(rule->reason));
-    if (!s.config.empty()) print("nearest legal: " + to_string(s.config[0]));
-    for (const std::string& c : s.changes) print("  " + c);
+    print("rejected by " + c.rule + ": " + c.reason);
+    if (c.nearest) print("nearest legal: " + to_string(*c.nearest));
+    for (const std::string& change : c.changes) print("  " + change);
   }
-  if (!s.config.empty()) return kOk;
+  if (c.nearest) return kOk;
   std::fprintf(stderr, "error: the family has no legal configuration for this problem on %s\nreproduce: %s\n",
-               arch.name.c_str(), call.reproduce().c_str());
+               arch.c_str(), call.reproduce().c_str());
   return kFailed;
 }
 
@@ -130,7 +111,7 @@ int run(const Invocation& call) {
   const Problem problem = call.problem();
   const DispatcherOptions options = call.dispatcher_options();
   Dispatcher dispatcher(options);
-  if (call.has("--suggest")) return suggest_config(call, problem, arch_of(dispatcher, options));
+  if (call.has("--suggest")) return suggest_config(call, problem, dispatcher);
   Explanation e = dispatcher.explain(problem, call.has("--rejected"));
   // The first answer pays for tables that later ones share.
   e.select_us = std::min(e.select_us, dispatcher.explain(problem).select_us);
@@ -141,24 +122,7 @@ int run(const Invocation& call) {
   if (call.has("--time")) us = timed(problem, e.candidates, options, call);
   const std::string arch = dispatcher.describe().at("arch").as_string();
   if (call.json()) {
-    Json candidates = Json::array(), rejected = Json::array();
-    for (size_t i = 0; i < e.candidates.size(); ++i) {
-      Json row = Json::object(
-          {{"config", to_string(e.candidates[i].config)}, {"predicted_us", e.candidates[i].predicted_us}});
-      if (!us.empty()) row.set("time_us", us[i]);
-      candidates.push(std::move(row));
-    }
-    for (const auto& r : e.rejected) {
-      rejected.push(Json::object({{"config", to_string(r.config)}, {"rule", r.rule}, {"reason", r.reason}}));
-    }
-    print_json(Json::object({{"problem", to_string(problem)},
-                             {"arch", arch},
-                             {"choice", Json::object({{"config", to_string(e.choice.config)},
-                                                      {"predicted_us", e.choice.predicted_us},
-                                                      {"source", to_string(e.choice.source)}})},
-                             {"select_us", e.select_us},
-                             {"candidates", std::move(candidates)},
-                             {"rejected", std::move(rejected)}}));
+    print_json(explanation_json(problem, arch, e, us));
     return kOk;
   }
   print("problem   " + to_string(problem));

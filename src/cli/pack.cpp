@@ -1,18 +1,12 @@
 #include "runtime/pack.h"
 
 #include <memory>
-#include <set>
 
-#include "backend/backend.h"
-#include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "cli/output.h"
 #include "cli/problems.h"
-#include "codegen/render.h"
-#include "core/gemm_view.h"
-#include "runtime/kernel_cache.h"
-#include "tessera/error.h"
+#include "runtime/pack_kernels.h"
 
 namespace tessera::cli {
 namespace {
@@ -61,43 +55,21 @@ std::vector<int> thread_counts(const Invocation& call, int threads) {
   return out;
 }
 
-// Adds what `problems` need with the threads of `options`.
-void add_kernels(const Invocation& call, const std::vector<Problem>& problems,
-                 const DispatcherOptions& options, PackWriter& writer) {
-  Dispatcher dispatcher(options);
-  {
-    std::unique_ptr<Progress> progress;
-    if (!call.has("--quiet")) progress = std::make_unique<Progress>("building", problems.size());
-    const auto errors = dispatcher.build(problems, static_cast<int>(call.integer("--jobs", 0)),
-                                         [&](size_t done, size_t, const std::string& what) {
-                                           if (progress) progress->update(done, what);
-                                         });
-    throw_if_interrupted();
-    for (const std::string& e : errors) {
-      if (!e.empty()) throw Error(ErrorCode::compile_failed, e, "no pack was written");
-    }
-  }
-  const auto backend = make_backend(options.device, options.threads);
-  KernelCache cache({.directory = options.cache_dir, .packs = options.packs});
-  std::set<std::string> seen;
-  for (const Problem& p : problems) {
-    const Choice& choice = dispatcher.get(p).choice();
-    const Source source = render(lower(p), choice.config, backend->arch());
-    if (seen.insert(source.symbol).second) writer.add(source, cache.get_or_build(source, *backend).binary);
-    if (!call.has("--kernels-only"))
-      writer.decide({backend->arch().name, to_string(p), to_string(choice.config)});
-  }
-}
-
 int create(const Invocation& call) {
   const std::string path = call.value("--out");
   if (path.empty()) throw UsageError("--out FILE is missing");
   const std::vector<Problem> problems = wanted(call);
-  DispatcherOptions options = call.dispatcher_options();
+  PackKernelsOptions options{.dispatcher = call.dispatcher_options(),
+                             .jobs = static_cast<int>(call.integer("--jobs", 0)),
+                             .decisions = !call.has("--kernels-only")};
   PackWriter writer;
-  for (int threads : thread_counts(call, options.threads)) {
-    options.threads = threads;
-    add_kernels(call, problems, options, writer);
+  for (int threads : thread_counts(call, options.dispatcher.threads)) {
+    options.dispatcher.threads = threads;
+    std::unique_ptr<Progress> progress;
+    if (!call.has("--quiet")) progress = std::make_unique<Progress>("building", problems.size());
+    add_kernels(writer, problems, options, [&](size_t done, size_t, const std::string& what) {
+      if (progress) progress->update(done, what);
+    });
   }
   writer.write(path);
   const auto pack = Pack::open(path);

@@ -191,6 +191,21 @@ Explanation Dispatcher::explain(const Problem& problem, bool with_rejected) {
   });
 }
 
+Correction Dispatcher::correct(const Problem& problem, const KernelConfig& config) {
+  return on_problem(problem, [&] {
+    const GemmView view = lower(validated(problem));
+    Correction out{.config = config};
+    if (const Rule* rule = rejected_by(view, config, impl_->arch)) {
+      out.rule = rule->name;
+      out.reason = rule->reason;
+    }
+    Suggestion s = suggest(view, config, impl_->arch);
+    if (!s.config.empty()) out.nearest = s.config[0];
+    out.changes = std::move(s.changes);
+    return out;
+  });
+}
+
 std::string Dispatcher::emit(const Problem& problem, bool whole) {
   return on_problem(problem, [&] {
     const Problem p = validated(problem);

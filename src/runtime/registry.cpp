@@ -205,6 +205,15 @@ std::vector<KernelConfig> Registry::exact_configs(const Problem& problem, std::s
   return out;
 }
 
+Json to_json(const KernelDecl& d) {
+  return Json::object({{"config", d.config},
+                       {"exact", d.exact},
+                       {"dtype", d.dtype},
+                       {"layout", d.layout},
+                       {"arch", d.arch},
+                       {"priority", d.priority}});
+}
+
 Json Registry::to_json() const {
   const auto decls = all();
   Json kernels = Json::array(), by_family = Json::object(), by_dtype = Json::object(),
@@ -214,12 +223,7 @@ Json Registry::to_json() const {
     table.set(key, (old ? old->as_int() : 0) + 1);
   };
   for (const KernelDecl& d : decls) {
-    kernels.push(Json::object({{"config", d.config},
-                               {"exact", d.exact},
-                               {"dtype", d.dtype},
-                               {"layout", d.layout},
-                               {"arch", d.arch},
-                               {"priority", d.priority}}));
+    kernels.push(tessera::to_json(d));
     count(by_family, std::string(split_words(d.config)[0]));
     count(by_dtype, d.dtype);
     count(by_arch, d.arch);

@@ -9,9 +9,9 @@ namespace {
 
 TEST(Cli, RunGivesTheAgreedObject) {
   const Json j = json_of(std::string("run ") + kProblem + " --threads 1 --budget-ms 1");
-  EXPECT_EQ(keys(j),
-            (std::set<std::string>{"problem", "arch", "device", "config", "source", "predicted_us", "time_us",
-                                   "gflops", "jit_ms", "cached", "verified", "max_err", "bound"}));
+  EXPECT_EQ(keys(j), (std::set<std::string>{"problem", "arch", "device", "config", "source", "predicted_us",
+                                            "time_us", "gflops", "jit_ms", "cached", "verified", "max_err",
+                                            "bound", "checksum"}));
   EXPECT_EQ(j.at("problem").as_string(), "gemm m=20 n=24 k=28 dtype=f32 layout=rcr");
   EXPECT_EQ(j.at("source").as_string(), "model");
   EXPECT_TRUE(j.at("verified").as_bool());

@@ -71,6 +71,11 @@ def main():
             f"-Wl,-rpath,{lib}")
         expect("consumer ok" in run(work / "by_pkg_config", env=environment), "the pkg-config consumer")
 
+        flags = run("pkg-config", "--cflags", "--libs", "tessera_c",
+                    env=dict(os.environ, PKG_CONFIG_PATH=str(pc.parent))).split()
+        run("cc", "-std=c11", HERE.parent / "capi/program.c", "-o", work / "c_program", *flags, f"-Wl,-rpath,{lib}")
+        expect("c abi ok" in run(work / "c_program", env=environment), "the C consumer")
+
         if any((build / "share/tessera").glob("standard-*.pack")):
             # The program finds the pack beside it, and needs no compiler for what the pack holds.
             done = json.loads(run(prefix / "bin/tessera", "run", "gemm m=128 n=3072 k=768 dtype=f32", "--json", "--quiet",

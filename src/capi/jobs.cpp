@@ -1,0 +1,137 @@
+// tsr_job: long work without a handle, one row each.
+#include "base/text.h"
+#include "capi/capi.h"
+#include "core/arch_spec.h"
+#include "core/json_values.h"
+#include "runtime/generate.h"
+#include "runtime/kernel_cache.h"
+#include "runtime/pack.h"
+#include "runtime/pack_kernels.h"
+#include "tessera/error.h"
+
+namespace tessera::capi {
+namespace {
+
+using Progress = std::function<void(size_t, size_t, const std::string&)>;
+
+std::string text_member(Members& in, std::string_view key, std::string_view otherwise = {}) {
+  const Json* v = in.find(key);
+  return v ? v->as_string() : std::string(otherwise);
+}
+
+// The row of `actions` that the member "action" names.
+template <class Row, size_t N>
+const Row& action_of(Members& in, const Row (&actions)[N]) {
+  std::array<std::string_view, N> names;
+  for (size_t i = 0; i < N; ++i) names[i] = actions[i].name;
+  return actions[static_cast<size_t>(read_word(in.at("action"), names))];
+}
+
+struct CacheAction {
+  std::string_view name;
+  Json (*run)(KernelCache&, int64_t max_bytes);
+};
+
+constexpr CacheAction kCacheActions[] = {
+    {"stats", [](KernelCache& c, int64_t) { return c.stats(); }},
+    {"verify", [](KernelCache& c, int64_t) { return c.verify(false); }},
+    {"repair", [](KernelCache& c, int64_t) { return c.verify(true); }},
+    {"collect", [](KernelCache& c, int64_t max_bytes) { return c.collect(max_bytes); }},
+    {"clear",
+     [](KernelCache& c, int64_t) {
+       return Json::object({{"removed", c.clear()}});
+     }},
+};
+
+Json cache(const Json& options, const Progress&) {
+  Members in(options);
+  const CacheAction& action = action_of(in, kCacheActions);
+  KernelCache::Options o;
+  o.directory = text_member(in, "cache_dir");
+  if (const Json* v = in.find("max_bytes")) o.max_bytes = read_count(*v, 0);
+  in.finish();
+  KernelCache opened(o);
+  return action.run(opened, o.max_bytes);
+}
+
+Json create_pack(Members& in, const Progress& progress) {
+  const std::string path = in.at("path").as_string();
+  std::vector<Problem> problems;
+  for (const Json& text : in.at("problems").items()) problems.push_back(Problem::parse(text.as_string()));
+  PackKernelsOptions o;
+  if (const Json* v = in.find("dispatcher")) o.dispatcher = dispatcher_options(*v, "dispatcher");
+  if (const Json* v = in.find("jobs")) o.jobs = read_int(*v, 0);
+  if (const Json* v = in.find("decisions")) o.decisions = v->as_bool();
+  in.finish();
+  note_device_use();
+  PackWriter writer;
+  add_kernels(writer, problems, o, progress);
+  writer.write(path);
+  return Pack::open(path)->describe();
+}
+
+Json list_pack(Members& in, const Progress&) {
+  const auto pack = Pack::open(in.at("path").as_string());
+  in.finish();
+  return pack->describe();
+}
+
+Json check_pack(Members& in, const Progress&) {
+  const auto pack = Pack::open(in.at("path").as_string());
+  in.finish();
+  return Json::object({{"path", pack->path()}, {"damaged", write_strings(pack->damaged())}});
+}
+
+struct PackAction {
+  std::string_view name;
+  Json (*run)(Members&, const Progress&);
+};
+
+constexpr PackAction kPackActions[] = {{"create", create_pack}, {"list", list_pack}, {"check", check_pack}};
+
+Json pack(const Json& options, const Progress& progress) {
+  Members in(options);
+  return action_of(in, kPackActions).run(in, progress);
+}
+
+Json generate_sources(const Json& options, const Progress& progress) {
+  Members in(options);
+  GenerateOptions o;
+  o.arch = text_member(in, "arch");
+  if (o.arch.empty()) o.arch = detect_cpu().name;
+  o.dtypes = read_strings(in.at("dtypes"));
+  if (const Json* v = in.find("layouts")) o.layouts = read_strings(*v);
+  if (o.layouts.empty()) o.layouts = {"rcr"};
+  o.variant = text_member(in, "variant", o.variant);
+  o.set = text_member(in, "set");
+  o.config_file = text_member(in, "config_file");
+  o.out = in.at("out").as_string();
+  if (const Json* v = in.find("jobs")) o.jobs = read_int(*v, 0);
+  in.finish();
+  const GenerateResult r = generate(o, progress);
+  return Json::object({{"arch", o.arch},
+                       {"variant", o.variant},
+                       {"kernels", r.kernels},
+                       {"files", r.files},
+                       {"manifest", r.manifest}});
+}
+
+struct Job {
+  std::string_view name;
+  Json (*run)(const Json& options, const Progress& progress);
+};
+
+constexpr Job kJobs[] = {{"cache", cache}, {"pack", pack}, {"generate", generate_sources}};
+
+}  // namespace
+
+Json run_job(std::string_view name, const Json& options, tsr_progress progress, void* user) {
+  std::vector<std::string> names;
+  for (const Job& j : kJobs) {
+    if (j.name == name) return at(name, [&] { return j.run(options, progress_function(progress, user)); });
+    names.emplace_back(j.name);
+  }
+  throw Error(ErrorCode::bad_input, "unknown job '" + std::string(name) + "'", "one of " + join(names, " "));
+}
+
+}  // namespace tessera::capi

@@ -1,0 +1,196 @@
+// Errors at the border, handles, and the functions that need neither dispatcher nor kernel.
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "base/interrupt.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "capi/capi.h"
+#include "core/json_values.h"
+#include "tessera/error.h"
+
+namespace tessera::capi {
+namespace {
+
+thread_local std::string last_error;
+
+std::atomic<bool> device_used{false}, forked_after_use{false};
+
+// tsr_status of an ErrorCode: in the same order, one later.
+tsr_status status_of(ErrorCode code) { return static_cast<tsr_status>(static_cast<int>(code) + 1); }
+static_assert(TSR_INTERNAL == static_cast<int>(ErrorCode::internal) + 1);
+
+template <class Table, class Handle>
+auto& live(Table& table, Handle* handle, std::string_view what) {
+  refuse_forked_child();
+  auto* object = table.find(handle);
+  if (!object) {
+    throw Error(ErrorCode::bad_input, "the " + std::string(what) + " handle is closed or was never one",
+                "create a new one");
+  }
+  return *object;
+}
+
+}  // namespace
+
+Dispatchers& dispatchers() {
+  static auto* const table = new Dispatchers;
+  return *table;
+}
+
+Kernels& kernels() {
+  static auto* const table = new Kernels;
+  return *table;
+}
+
+Registries& registries() {
+  static auto* const table = new Registries;
+  return *table;
+}
+
+DispatcherObject& checked(tsr_dispatcher* handle) { return live(dispatchers(), handle, "dispatcher"); }
+KernelObject& checked(tsr_kernel* handle) { return live(kernels(), handle, "kernel"); }
+RegistryObject& checked(tsr_registry* handle) {
+  if (auto* object = registries().find(handle)) return *object;
+  throw Error(ErrorCode::bad_input, "the registry handle is closed or was never one", "create a new one");
+}
+
+void note_device_use() {
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { forked_after_use = device_used.load(); });
+  if (registered == 0) device_used = true;
+}
+
+void refuse_forked_child() {
+  if (!forked_after_use.load(std::memory_order_relaxed)) return;
+  throw Error(ErrorCode::device, "this process was forked after its parent had used a device",
+              "start workers by spawn or forkserver, or fork before the first dispatcher is created");
+}
+
+tsr_status fail(const Error& error) noexcept {
+  try {
+    last_error = error.what();
+    if (interrupted()) {
+      last_error = "interrupted: " + error.what_happened();
+      return TSR_INTERRUPTED;
+    }
+  } catch (...) { last_error.clear(); }
+  return status_of(error.code());
+}
+
+tsr_status fail() noexcept {
+  try {
+    throw;
+  } catch (const Error& e) { return fail(e); } catch (const std::bad_alloc&) {
+    return fail(Error(ErrorCode::device, "out of memory", "use a smaller problem"));
+  } catch (const std::exception& e) { return fail(Error(ErrorCode::internal, e.what())); } catch (...) {
+    return fail(Error(ErrorCode::internal, "an exception of a foreign type"));
+  }
+}
+
+char* copy_text(std::string_view text) {
+  auto* out = static_cast<char*>(std::malloc(text.size() + 1));
+  if (!out) throw std::bad_alloc();
+  std::memcpy(out, text.data(), text.size());
+  out[text.size()] = '\0';
+  return out;
+}
+
+std::string_view text_argument(const char* text, std::string_view name) {
+  if (!text) throw Error(ErrorCode::bad_input, std::string(name) + " is null");
+  return text;
+}
+
+void require_out(const void* out, std::string_view name) {
+  if (!out)
+    throw Error(ErrorCode::bad_input, "there is no room for the " + std::string(name), "pass its address");
+}
+
+Json object_argument(const char* json, std::string_view name) {
+  if (!json || !*json) return Json::object();
+  Json out = Json::parse(json, name);
+  if (!out.is_object()) throw Error(ErrorCode::bad_input, std::string(name) + " is no JSON object");
+  return out;
+}
+
+DispatcherOptions dispatcher_options(const Json& json, std::string_view origin) {
+  constexpr int kMost = 1 << 20;
+  return at(origin, [&] {
+    DispatcherOptions o;
+    Members in(json);
+    if (const Json* v = in.find("device")) o.device = v->as_string();
+    if (const Json* v = in.find("threads")) o.threads = read_int(*v, 0, kMost);
+    if (const Json* v = in.find("top_k")) o.top_k = read_int(*v, 1, kMost);
+    if (const Json* v = in.find("config")) o.config = v->as_string();
+    if (const Json* v = in.find("cache_dir")) o.cache_dir = v->as_string();
+    if (const Json* v = in.find("packs")) o.packs = read_strings(*v);
+    const Json* policy = in.find("policy");
+    in.finish();
+    // A config given without a policy is meant to be used.
+    o.policy = policy              ? parse_policy(policy->as_string())
+               : !o.config.empty() ? Policy::explicit_config
+                                   : Policy::model;
+    if (o.policy == Policy::explicit_config && o.config.empty())
+      throw Error(ErrorCode::bad_input, "policy 'explicit' needs a config");
+    return o;
+  });
+}
+
+std::vector<Problem> problem_lines(std::string_view text) {
+  std::vector<Problem> out;
+  for (std::string_view line : split(text, '\n')) {
+    line = trim(line.substr(0, line.find('#')));
+    if (!line.empty()) out.push_back(Problem::parse(line));
+  }
+  return out;
+}
+
+std::function<void(size_t, size_t, const std::string&)> progress_function(tsr_progress progress, void* user) {
+  if (!progress) return {};
+  return
+      [=](size_t done, size_t total, const std::string& what) { progress(user, done, total, what.c_str()); };
+}
+
+}  // namespace tessera::capi
+
+using namespace tessera;
+using namespace tessera::capi;
+
+extern "C" {
+
+const char* tsr_version(void) { return TESSERA_VERSION; }
+uint32_t tsr_abi_version(void) { return TSR_ABI_VERSION; }
+const char* tsr_last_error(void) { return last_error.c_str(); }
+void tsr_free(void* text) { std::free(text); }
+void tsr_interrupt(int stop) { set_interrupted(stop != 0); }
+
+void tsr_set_log(tsr_log log, void* user) {
+  if (!log) return set_log_sink({});
+  set_log_sink([=](LogLevel level, std::string_view text) {
+    log(user, static_cast<int>(level), std::string(text).c_str());
+  });
+}
+
+tsr_status tsr_describe(const char* what, const char* text, char** json) {
+  return guarded([&] {
+    require_out(json, "answer");
+    *json = copy_text(describe(text_argument(what, "what"), text ? text : "").dump());
+  });
+}
+
+tsr_status tsr_job(const char* name, const char* options, tsr_progress progress, void* user, char** json) {
+  return guarded([&] {
+    require_out(json, "answer");
+    throw_if_interrupted();
+    refuse_forked_child();
+    *json = copy_text(
+        run_job(text_argument(name, "the job's name"), object_argument(options, "options"), progress, user)
+            .dump());
+  });
+}
+
+}  // extern "C"
