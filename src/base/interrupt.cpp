@@ -13,7 +13,7 @@ namespace {
 
 constexpr long kPatienceNs = 500'000'000;
 
-std::atomic<bool> stop{false};
+std::atomic<bool> stop{false}, finish_step{false}, requested{false};
 timer_t patience;
 
 // Only what a signal handler may call.
@@ -24,6 +24,7 @@ void cut_short(int) {
 }
 
 void on_interrupt(int) {
+  if (finish_step && !requested.exchange(true)) return;
   if (stop.exchange(true)) cut_short(0);
   itimerspec once{};
   once.it_value.tv_nsec = kPatienceNs;
@@ -52,6 +53,9 @@ void catch_interrupts() {
 bool interrupted() { return stop; }
 
 void set_interrupted(bool value) { stop = value; }
+
+void finish_step_on_interrupt() { finish_step = true; }
+bool stop_requested() { return requested || stop; }
 
 void throw_if_interrupted() {
   if (interrupted()) throw Error(ErrorCode::io, "interrupted");

@@ -12,6 +12,12 @@ bool interrupted();
 // The same as Ctrl-C for the loops and programs of this process, and back; ends nothing by itself. Safe in a
 // signal handler.
 void set_interrupted(bool stop);
+
+// For work that ends by itself soon enough: from here on the first Ctrl-C only makes stop_requested() true,
+// and the second one ends the program at once with status 130.
+void finish_step_on_interrupt();
+bool stop_requested();
+
 void throw_if_interrupted();  // Error(io, "interrupted")
 
 inline constexpr int kInterruptedStatus = 130;

@@ -62,7 +62,9 @@ std::vector<Option> options_of(const Command& c) {
 // Words that may stand where an argument of the command is expected.
 std::vector<std::string> arguments_of(const Command& c) {
   std::vector<std::string> out;
-  for (const Action& a : c.actions) out.emplace_back(a.name);
+  for (const Action& a : c.actions) {
+    if (!a.hidden) out.emplace_back(a.name);
+  }
   for (std::string& word : words_of(c.complete)) out.push_back(std::move(word));
   return out;
 }

@@ -43,7 +43,10 @@ std::string usage_line(const Command* c) {
   std::string out = "tessera " + std::string(c->name);
   if (!c->actions.empty()) {
     std::string names;
-    for (const Action& a : c->actions) names += (names.empty() ? "" : "|") + std::string(a.name);
+    for (const Action& a : c->actions) {
+      if (a.hidden) continue;
+      names += (names.empty() ? "" : "|") + std::string(a.name);
+    }
     out += ' ' + names;
   }
   if (!c->words.empty()) out += ' ' + std::string(c->words);
@@ -57,6 +60,7 @@ std::string help_text(const Command& c) {
            " [OPTIONS]\n";
   } else {
     for (const Action& a : c.actions) {
+      if (a.hidden) continue;
       const std::string left = "tessera " + std::string(c.name) + ' ' + std::string(a.name) +
                                (a.words.empty() ? "" : " " + std::string(a.words));
       out += "  " + padded(left, 38) + ' ' + std::string(a.help) + '\n';

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "base/interrupt.h"
 
@@ -25,6 +26,24 @@ void sweep_caches() {
 
 constexpr double kMaxRepeats = 1 << 22;
 
+double median(std::vector<double> s) {
+  const auto middle = s.begin() + static_cast<ptrdiff_t>(s.size() / 2);
+  std::nth_element(s.begin(), middle, s.end());
+  return *middle;
+}
+
+// Standard error of the median as a share of it, from the median distance to it.
+double uncertainty(const std::vector<double>& s) {
+  const double m = median(s);
+  std::vector<double> off;
+  off.reserve(s.size());
+  for (double x : s) off.push_back(std::abs(x - m));
+  // 1.4826: median distance to standard deviation; 1.2533: standard error of a mean to that of a median.
+  return 1.4826 * 1.2533 * median(std::move(off)) / std::sqrt(static_cast<double>(s.size())) / m;
+}
+
+double least(const std::vector<double>& s) { return *std::min_element(s.begin(), s.end()); }
+
 // Repetitions that take about `batch_us`: more and more of them until the clock is not the error.
 int calibrate(const Repeated& work, double batch_us) {
   double repeats = 1;
@@ -44,30 +63,45 @@ std::vector<Timing> measure(std::span<const Repeated> candidates, const MeasureO
   const size_t count = candidates.size();
   std::vector<Timing> out(count);
   if (count == 0) return out;
+  const auto announce = [&](size_t i) {
+    throw_if_interrupted();
+    if (o.before) o.before(i);
+  };
   std::vector<int> repeats(count, 1);
   for (size_t i = 0; i < count; ++i) {
-    throw_if_interrupted();
+    announce(i);
     candidates[i](1);  // first touches and lazy set-up
     if (!o.cold) repeats[i] = calibrate(candidates[i], o.batch_us);
   }
   std::vector<std::vector<double>> samples(count);
+  std::vector<size_t> live(count);
+  std::iota(live.begin(), live.end(), size_t{0});
   const auto begin = Clock::now();
   const auto spent_ms = [&] {
     return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   };
   const double budget_ms = o.budget_ms * static_cast<double>(count);
   for (int round = 0; round < o.min_rounds || (round < o.max_rounds && spent_ms() < budget_ms); ++round) {
-    for (size_t turn = 0; turn < count; ++turn) {
-      throw_if_interrupted();
-      const size_t i = (turn + static_cast<size_t>(round)) % count;
+    for (size_t turn = 0; turn < live.size(); ++turn) {
+      const size_t i = live[(turn + static_cast<size_t>(round)) % live.size()];
+      announce(i);
       if (o.cold) sweep_caches();
       samples[i].push_back(us_of(candidates[i], repeats[i]) / repeats[i]);
     }
+    if (round + 1 < o.min_rounds) continue;
+    if (o.give_up_at > 0) {
+      double best = HUGE_VAL;
+      for (size_t i : live) best = std::min(best, least(samples[i]));
+      std::erase_if(live, [&](size_t i) { return least(samples[i]) > best * o.give_up_at; });
+    }
+    if (o.precision > 0 && std::all_of(live.begin(), live.end(),
+                                       [&](size_t i) { return uncertainty(samples[i]) < o.precision; })) {
+      break;
+    }
   }
   for (size_t i = 0; i < count; ++i) {
-    auto& s = samples[i];
-    std::sort(s.begin(), s.end());
-    out[i] = {s[s.size() / 2], s[0], static_cast<int>(s.size())};
+    out[i] = {median(samples[i]), least(samples[i]), static_cast<int>(samples[i].size()),
+              std::move(samples[i])};
   }
   return out;
 }

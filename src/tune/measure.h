@@ -15,11 +15,18 @@ struct MeasureOptions {
   double budget_ms = 30;   // per candidate
   int min_rounds = 5, max_rounds = 200;
   bool cold = false;  // caches are swept before every sample, which then is one repetition
+  // Rounds end early once every candidate's median is known to within this share of itself; 0: never.
+  double precision = 0;
+  // After min_rounds a candidate whose best sample is so many times the best of all gets no further ones;
+  // 0: all get as many.
+  double give_up_at = 0;
+  std::function<void(size_t candidate)> before{};  // called before each candidate's warm-up and samples
 };
 
 struct Timing {
   double median_us = 0, best_us = 0;  // of one repetition
   int samples = 0;
+  std::vector<double> all;  // the samples in the order they were taken
 };
 
 // Rounds over all candidates, each round starting with another one, so that drift of the machine hits all

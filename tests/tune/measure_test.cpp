@@ -41,6 +41,21 @@ TEST(Measure, TinyWorkIsRepeatedUntilTheClockResolvesIt) {
   EXPECT_GT(t[0].best_us, 0);
 }
 
+TEST(Measure, GivesUpOnTheSlowAndEndsWhenSure) {
+  const std::vector<Repeated> work = {spinning(20), spinning(200)};
+  std::vector<size_t> told;
+  const auto t = measure(
+      work, {.batch_us = 100, .budget_ms = 20, .min_rounds = 3, .give_up_at = 3, .before = [&](size_t i) {
+               told.push_back(i);
+             }});
+  EXPECT_EQ(t[1].samples, 3);
+  EXPECT_GT(t[0].samples, 3);
+  EXPECT_EQ(t[0].all.size(), static_cast<size_t>(t[0].samples));
+  EXPECT_EQ(told.size(), static_cast<size_t>(2 + t[0].samples + t[1].samples));
+  const auto sure = measure({work.data(), 1}, {.batch_us = 100, .budget_ms = 1e4, .precision = 0.5});
+  EXPECT_EQ(sure[0].samples, 5);
+}
+
 TEST(Measure, NothingToMeasure) { EXPECT_TRUE(measure({}).empty()); }
 
 }  // namespace

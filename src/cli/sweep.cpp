@@ -1,0 +1,288 @@
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <memory>
+
+#include "backend/backend.h"
+#include "base/fs.h"
+#include "base/interrupt.h"
+#include "base/progress.h"
+#include "base/text.h"
+#include "cli/output.h"
+#include "cli/problems.h"
+#include "tessera/error.h"
+#include "tune/journal.h"
+#include "tune/problem_generator.h"
+#include "tune/sweep_run.h"
+#include "tune/sweep_worker.h"
+
+namespace tessera::cli {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--suite", "CSV", "plan: the problems of a suite; may be repeated", Complete::suite},
+    {"--name", "GLOB", "plan: only these rows of the suites"},
+    {"--dtype", "T,...", "plan: element types instead of the suites', and of generated problems",
+     Complete::dtype},
+    {"--generate", "KIND:N", "plan: N generated problems; wide or edges; may be repeated"},
+    {"--layout", "L,...", "plan: layouts of generated problems", Complete::layout},
+    {"--extra", "WORDS", "plan: words added to generated problems and suites, 'prepack=b'"},
+    {"--candidates", "HOW", "plan: all random:N stratified:N guided:N (all)"},
+    {"--only", "GLOB", "plan: only configurations whose text form matches"},
+    {"--limit", "N", "plan: the first N problems"},
+    {"--seed", "N", "plan: of generators and choices"},
+    {"--shard", "I/N", "run: the I-th of N parts, from 1; else from the variables of Slurm or MPI"},
+    {"--stage", "S", "run: compile, measure or all (all)"},
+    {"--jobs", "N", "run: compilers at once; 0 = all cores"},
+    {"--retry", "OUTCOME,...", "run: measure again what ended so: failed, crashed, timed_out, wrong, ..."},
+    {"--budget", "TIME", "run: start nothing new after so long: 90s 20m 2h"},
+    {"--limit-s", "S", "run: seconds one configuration may take to give a sign of life (10)"},
+    {"--group", "N", "run: configurations timed in turn in one child (64)"},
+    {"--budget-ms", "MS", "run: measuring time of each configuration, at most (10)"},
+    {"--cold", "", "run: measure with swept caches"},
+};
+
+std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+double duration(const Invocation& call) {
+  if (!call.has("--budget")) return 0;
+  std::string text = call.value("--budget");
+  constexpr std::pair<char, double> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}};
+  double factor = 1;
+  for (const auto& [unit, seconds] : kUnits) {
+    if (text.ends_with(unit)) {
+      text.pop_back();
+      factor = seconds;
+      break;
+    }
+  }
+  const auto number = parse_number(text);
+  if (!number || *number <= 0)
+    throw UsageError("--budget takes a time like 90s, 20m or 2h, not '" + call.value("--budget") + "'");
+  return *number * factor;
+}
+
+// Schedulers that tell each of their processes which of how many it is.
+struct Scheduler {
+  const char *rank, *count;
+  int first;  // rank of the first
+};
+constexpr Scheduler kSchedulers[] = {{"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", -1},
+                                     {"SLURM_PROCID", "SLURM_NTASKS", 0},
+                                     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", 0},
+                                     {"PMI_RANK", "PMI_SIZE", 0}};
+
+std::optional<int64_t> variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text ? parse_int(text) : std::nullopt;
+}
+
+void choose_shard(const Invocation& call, SweepOptions& o) {
+  if (call.has("--shard")) {
+    const std::string text = call.value("--shard");
+    const auto parts = split(text, '/');
+    const auto i = parse_int(parts[0]), n = parts.size() == 2 ? parse_int(parts[1]) : std::nullopt;
+    if (!i || !n || *i < 1 || *i > *n || *n > 100000)
+      throw UsageError("--shard takes I/N with 1 <= I <= N, not '" + text + "'");
+    o.shard = static_cast<int>(*i) - 1;
+    o.shards = static_cast<int>(*n);
+    return;
+  }
+  for (const Scheduler& s : kSchedulers) {
+    const auto rank = variable(s.rank), count = variable(s.count);
+    if (!rank || !count || *count < 2) continue;
+    const int64_t first = s.first >= 0 ? s.first : variable("SLURM_ARRAY_TASK_MIN").value_or(0);
+    if (*rank < first || *rank - first >= *count) continue;
+    o.shard = static_cast<int>(*rank - first);
+    o.shards = static_cast<int>(*count);
+    std::fprintf(stderr, "shard %d of %d, by %s\n", o.shard + 1, o.shards, s.rank);
+    return;
+  }
+}
+
+int plan(const Invocation& call) {
+  const std::string directory = call.word(0, "the directory of the sweep");
+  Invocation rest = call;
+  rest.words.erase(rest.words.begin());
+  const auto dtypes = call.list("--dtype");
+  std::vector<SuiteRow> rows;
+  const auto append = [&](std::vector<SuiteRow> more) {
+    rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  };
+  for (const std::string& suite : call.list("--suite")) {
+    for (const std::string& dtype : dtypes.empty() ? std::vector<std::string>{""} : dtypes)
+      append(
+          read_suite(suite, {.dtype = dtype, .extra = call.value("--extra"), .name = call.value("--name")}));
+  }
+  rest.values.erase("--suite");
+  if (!rest.words.empty()) append(problems_of(rest));
+  GeneratorOptions g;
+  if (!dtypes.empty()) g.dtypes = dtypes;
+  if (call.has("--layout")) g.layouts = call.list("--layout");
+  g.extra = call.value("--extra");
+  g.seed = static_cast<uint64_t>(call.integer("--seed", 1));
+  try {
+    for (const std::string& spec : call.list("--generate")) append(generate_problems(spec, g));
+  } catch (const Error& e) { throw UsageError(e.what()); }
+  if (rows.empty()) throw UsageError("no problem is given: a problem's text, a file, --suite or --generate");
+  if (call.has("--limit"))
+    rows.resize(std::min(rows.size(), static_cast<size_t>(call.integer("--limit", 0, 1))));
+  const DispatcherOptions d = call.dispatcher_options();
+  const SweepCandidates candidates{call.value("--candidates", "all"), call.value("--only"), g.seed};
+  std::vector<std::pair<std::string, std::string>> skipped;
+  const SweepPlan made =
+      plan_sweep(rows, d.device, d.threads, make_backend(d.device, d.threads)->arch(), candidates, &skipped);
+  write_sweep_plan(made, directory);
+  for (const auto& [problem, why] : skipped)
+    std::fprintf(stderr, "left out: %s: %s\n", problem.c_str(), why.c_str());
+  if (call.json()) {
+    print_json(Json::object({{"directory", directory},
+                             {"arch", made.arch},
+                             {"problems", static_cast<int64_t>(made.problems.size())},
+                             {"configs", static_cast<int64_t>(made.configs.size())},
+                             {"pairs", static_cast<int64_t>(made.pairs())},
+                             {"skipped", static_cast<int64_t>(skipped.size())}}));
+  } else {
+    print(std::to_string(made.problems.size()) + " problems, " + std::to_string(made.configs.size()) +
+          " configurations, " + std::to_string(made.pairs()) + " measurements on " + made.arch);
+    print("next: tessera sweep run " + shell_quote(directory));
+  }
+  return kOk;
+}
+
+Json summary_json(const SweepSummary& s) {
+  Json out = Json::object({{"pairs", static_cast<int64_t>(s.pairs)}, {"left", static_cast<int64_t>(s.left)}});
+  for (size_t i = 0; i < std::size(s.by_outcome); ++i)
+    out.set(std::string(to_string(static_cast<SweepOutcome>(i))), static_cast<int64_t>(s.by_outcome[i]));
+  return out;
+}
+
+std::string summary_text(const SweepSummary& s) {
+  std::string out = std::to_string(s.pairs - s.left) + " of " + std::to_string(s.pairs) + " measured";
+  for (size_t i = 0; i < std::size(s.by_outcome); ++i) {
+    if (s.by_outcome[i])
+      out +=
+          ", " + std::to_string(s.by_outcome[i]) + ' ' + std::string(to_string(static_cast<SweepOutcome>(i)));
+  }
+  return out;
+}
+
+int run(const Invocation& call) {
+  const std::string directory = call.word(0, "the directory of the sweep");
+  call.no_more_words(1);
+  SweepOptions o;
+  o.worker = {own_path(), "sweep", "worker"};
+  o.cache_dir = call.value("--cache-dir");
+  choose_shard(call, o);
+  const std::string stage = call.value("--stage", "all");
+  if (stage != "all" && stage != "compile" && stage != "measure")
+    throw UsageError("--stage is one of compile measure all");
+  o.compile = stage != "measure";
+  o.measure = stage != "compile";
+  o.jobs = static_cast<int>(call.integer("--jobs", 0));
+  try {
+    for (const std::string& text : call.list("--retry")) o.retry.insert(parse_sweep_outcome(text));
+  } catch (const Error& e) { throw UsageError(e.what()); }
+  o.budget_s = duration(call);
+  o.limit_s = call.number("--limit-s", o.limit_s);
+  o.group = static_cast<size_t>(call.integer("--group", static_cast<int64_t>(o.group), 1));
+  o.timing.budget_ms = call.number("--budget-ms", o.timing.budget_ms);
+  o.timing.cold = call.has("--cold");
+  finish_step_on_interrupt();
+  SweepSummary s;
+  {
+    std::unique_ptr<Progress> progress;
+    std::string shown;
+    s = run_sweep(directory, o, [&](const SweepProgress& p) {
+      if (call.has("--quiet")) return;
+      if (shown != p.stage) progress = std::make_unique<Progress>(shown = p.stage, p.total);
+      progress->update(p.done, p.total, p.what);
+    });
+  }
+  if (call.json()) {
+    print_json(summary_json(s).set("stopped", s.stopped).set("compiled", static_cast<int64_t>(s.compiled)));
+  } else {
+    print(summary_text(s) + (s.stopped && s.left ? "; the same command goes on" : ""));
+  }
+  return stop_requested() ? kInterruptedStatus : kOk;
+}
+
+int status(const Invocation& call) {
+  const std::string directory = call.word(0, "the directory of the sweep");
+  call.no_more_words(1);
+  const SweepPlan made = read_sweep_plan(directory);
+  const SweepResults results = SweepResults::read(directory);
+  const SweepSummary s = sweep_status(made, results);
+  std::vector<const SweepRecord*> bad;
+  for (const SweepRecord& r : results.records()) {
+    if (r.outcome != SweepOutcome::ok) bad.push_back(&r);
+  }
+  if (call.json()) {
+    Json rows = Json::array();
+    for (const SweepRecord* r : bad) rows.push(to_json(*r));
+    print_json(summary_json(s)
+                   .set("arch", made.arch)
+                   .set("problems", static_cast<int64_t>(made.problems.size()))
+                   .set("damaged_lines", static_cast<int64_t>(results.damaged()))
+                   .set("not_ok", std::move(rows)));
+    return kOk;
+  }
+  print(summary_text(s));
+  if (results.damaged()) print(std::to_string(results.damaged()) + " damaged lines were left out");
+  if (bad.empty()) return kOk;
+  Table table({"outcome", "problem", "config", "detail"});
+  for (const SweepRecord* r : bad)
+    table.add({std::string(to_string(r->outcome)), r->problem, r->config, r->detail.substr(0, 100)});
+  print(table.text());
+  return kOk;
+}
+
+int merge(const Invocation& call) {
+  const std::string target = call.word(0, "the directory to merge into");
+  if (call.words.size() < 2) throw UsageError("the directories to merge are missing");
+  std::vector<SweepPlan> plans;
+  SweepResults all;
+  for (size_t i = 1; i < call.words.size(); ++i) {
+    plans.push_back(read_sweep_plan(call.words[i]));
+    const SweepResults results = SweepResults::read(call.words[i]);
+    for (const SweepRecord& r : results.records()) {
+      const SweepRecord* there = all.find(r.problem, r.config);
+      if (!there || there->time <= r.time) all.add(r);
+    }
+  }
+  const SweepPlan merged = merge_plans(plans);
+  write_sweep_plan(merged, target);
+  std::vector<std::string> lines;
+  for (const SweepRecord& r : all.records()) lines.push_back(to_json(r).dump());
+  Journal(sweep_journal_path(target, 0, 1)).append(lines);
+  const SweepSummary s = sweep_status(merged, all);
+  call.json() ? print_json(summary_json(s)) : print(summary_text(s));
+  return kOk;
+}
+
+int worker(const Invocation&) {
+  const std::string job{std::istreambuf_iterator<char>(std::cin), {}};
+  return run_sweep_worker(job);
+}
+
+constexpr Action kActions[] = {
+    {"plan", "DIR FILE|PROBLEM...", "writes down which configurations to measure on which problems", plan},
+    {"run", "DIR", "compiles and measures; goes on where it was stopped", run},
+    {"status", "DIR", "what is measured, and what went wrong", status},
+    {"merge", "DIR FROM...", "several sweeps or their shards as one", merge},
+    {"worker", "", "one group of measurements, as `run` starts it", worker, true},
+};
+
+}  // namespace
+
+const Command sweep_command{.name = "sweep",
+                            .words = "",
+                            .summary = "measure many configurations of many problems, resumably",
+                            .options = kOptions,
+                            .run = nullptr,
+                            .actions = kActions,
+                            .complete = Complete::directory};
+
+}  // namespace tessera::cli

@@ -1,0 +1,62 @@
+// What a sweep measures: problems, and for each the configurations to try.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/arch_spec.h"
+#include "tessera/json.h"
+#include "tessera/kernel_config.h"
+#include "tune/suite.h"
+
+namespace tessera {
+
+struct SweepProblem {
+  std::string name;
+  Problem problem;
+  std::vector<size_t> configs;  // indices into SweepPlan::configs
+};
+
+struct SweepPlan {
+  std::string device;  // "cpu", "cuda:0"
+  int threads = 0;     // of a CPU run
+  std::string arch;
+  std::vector<KernelConfig> configs;
+  std::vector<SweepProblem> problems;
+
+  // Pairs of problem and configuration, in the order they are measured.
+  size_t pairs() const;
+};
+
+// How configurations are chosen from the legal ones of a problem:
+//   all            every one
+//   random:N       N of them, evenly
+//   stratified:N   N of them, families and tile shapes in turn
+//   guided:N       N of them: two thirds best predicted by the analytic model, the rest evenly
+// Draws depend on the seed and the problem's text alone.
+struct SweepCandidates {
+  std::string strategy = "all";
+  std::string config;  // glob over configs' text forms; "" = all
+  uint64_t seed = 1;
+};
+
+// A problem that appears twice is planned once. Problems without a legal configuration are left out, with the
+// reason in *skipped. Error(bad_input) for an unknown strategy, or when nothing is left.
+SweepPlan plan_sweep(const std::vector<SuiteRow>& rows, const std::string& device, int threads,
+                     const ArchSpec& arch, const SweepCandidates& candidates,
+                     std::vector<std::pair<std::string, std::string>>* skipped = nullptr);
+
+Json to_json(const SweepPlan& plan);
+SweepPlan sweep_plan_from_json(const Json& json);  // Error(bad_input) naming what is wrong
+
+// A plan lives in a directory: plan.json, and the journals of those who work on it.
+void write_sweep_plan(const SweepPlan& plan, const std::string& directory);  // Error(io) when there is one
+SweepPlan read_sweep_plan(const std::string& directory);
+
+// One plan with the problems and configurations of all. Error(bad_input) when devices differ.
+SweepPlan merge_plans(const std::vector<SweepPlan>& plans);
+
+}  // namespace tessera

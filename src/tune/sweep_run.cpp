@@ -1,0 +1,394 @@
+#include "tune/sweep_run.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_set>
+
+#include "backend/backend.h"
+#include "base/fs.h"
+#include "base/interrupt.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "codegen/render.h"
+#include "core/gemm_view.h"
+#include "model/model.h"
+#include "runtime/kernel_cache.h"
+#include "runtime/pack.h"
+#include "space/space.h"
+#include "tessera/error.h"
+#include "tune/journal.h"
+#include "tune/sweep_worker.h"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Less of its core than this, or an anchor slower by this factor than usual, and a group was disturbed.
+constexpr double kQuietShare = 0.9, kDrift = 1.15;
+
+// What a child may take in all, beyond its configurations' own limits: a backstop, since it watches itself.
+constexpr double kChildStartS = 120;
+
+constexpr std::string_view kAnchorSizes = "gemm m=192 n=192 k=192 layout=rcr dtype=";
+
+SweepSummary tally(const std::vector<const SweepProblem*>& problems, const SweepPlan& plan,
+                   const SweepResults& results) {
+  SweepSummary s;
+  for (const SweepProblem* p : problems) {
+    const std::string text = to_string(p->problem);
+    for (size_t c : p->configs) {
+      ++s.pairs;
+      const SweepRecord* r = results.find(text, to_string(plan.configs[c]));
+      r ? ++s.by_outcome[static_cast<size_t>(r->outcome)] : ++s.left;
+    }
+  }
+  return s;
+}
+
+class Sweep {
+ public:
+  Sweep(const std::string& directory, const SweepOptions& options,
+        const std::function<void(const SweepProgress&)>& progress)
+      : options_(options),
+        progress_(progress),
+        plan_(read_sweep_plan(directory)),
+        backend_(make_backend(plan_.device, plan_.threads)),
+        cache_dir_(options.cache_dir.empty() ? directory + "/kernels" : options.cache_dir),
+        cache_({.directory = cache_dir_, .max_bytes = INT64_MAX}),
+        journal_(sweep_journal_path(directory, options.shard, options.shards)),
+        results_(SweepResults::read(directory)),
+        start_(Clock::now()) {
+    if (backend_->arch().name != plan_.arch) {
+      throw Error(ErrorCode::bad_input,
+                  "the plan is for " + plan_.arch + ", and this device is " + backend_->arch().name,
+                  "make a plan of its own for this device");
+    }
+    if (backend_->compiler_identity().empty())
+      throw Error(ErrorCode::unsupported, "a sweep needs a compiler", "tessera doctor says what is missing");
+    for (size_t i = 0; i < plan_.problems.size(); ++i) {
+      if (i % static_cast<size_t>(options.shards) == static_cast<size_t>(options.shard))
+        mine_.push_back(&plan_.problems[i]);
+    }
+    for (const SweepRecord& r : results_.records()) note_anchor(r);
+    for (const SweepProblem* p : mine_) {
+      const std::string problem = to_string(p->problem);
+      for (size_t c : p->configs) {
+        const std::string config = to_string(plan_.configs[c]);
+        const SweepRecord* r = results_.find(problem, config);
+        if (r && options.retry.count(r->outcome)) results_.remove(problem, config);
+        if (!results_.find(problem, config)) todo_[p].push_back(c);
+        pairs_ += 1;
+      }
+    }
+  }
+
+  SweepSummary run() {
+    if (options_.compile) compile();
+    if (options_.measure) measure_all();
+    SweepSummary s = tally(mine_, plan_, results_);
+    s.compiled = compiled_;
+    s.stopped = stop();
+    return s;
+  }
+
+ private:
+  bool stop() const {
+    const double spent = std::chrono::duration<double>(Clock::now() - start_).count();
+    return stop_requested() || (options_.budget_s > 0 && spent > options_.budget_s);
+  }
+
+  void report(const char* stage, size_t done, size_t total, const std::string& what) {
+    if (progress_) progress_({stage, done, total, what});
+  }
+
+  bool quarantined(size_t config) const {
+    return results_.faults(to_string(plan_.configs[config])) >= kQuarantineAt;
+  }
+
+  SweepRecord blank(const SweepProblem& p, size_t config, SweepOutcome outcome,
+                    const std::string& detail) const {
+    SweepRecord r;
+    r.problem = to_string(p.problem);
+    r.config = to_string(plan_.configs[config]);
+    r.outcome = outcome;
+    r.detail = detail;
+    r.time = std::time(nullptr);
+    return r;
+  }
+
+  // On the disk first: what is counted as done is written down.
+  void keep(const std::vector<SweepRecord>& records) {
+    std::vector<std::string> lines;
+    for (const SweepRecord& r : records) lines.push_back(to_json(r).dump());
+    if (!lines.empty()) journal_.append(lines);
+    for (const SweepRecord& r : records) {
+      note_anchor(r);
+      results_.add(r);
+    }
+  }
+
+  // Every unit of the pairs to do, once each. A refusal is the outcome of all pairs that need the unit.
+  void compile() {
+    size_t total = 0, done = 0;
+    for (const auto& [p, configs] : todo_) total += configs.size();
+    std::mutex mutex;
+    std::map<std::string, std::string> refused;  // by unit
+    std::unordered_set<std::string> built;
+    const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    const size_t jobs = options_.jobs > 0 ? static_cast<size_t>(options_.jobs) : cores;
+    for (const SweepProblem* p : mine_) {
+      auto& configs = todo_[p];
+      std::vector<std::string> failure(configs.size());
+      std::atomic<size_t> next{0};
+      const auto build = [&](size_t i) {
+        const Source source = render(lower(p->problem), plan_.configs[configs[i]], backend_->arch());
+        const std::string key = unit_key(source);
+        {
+          std::lock_guard lock(mutex);
+          if (built.count(key)) return;
+          if (const auto known = refused.find(key); known != refused.end()) {
+            failure[i] = known->second;
+            return;
+          }
+        }
+        try {
+          const bool fresh = cache_.get_or_build(source, *backend_).from == CacheResult::From::compiled;
+          std::lock_guard lock(mutex);
+          built.insert(key);
+          compiled_ += fresh;
+        } catch (const Error& e) {
+          if (e.code() != ErrorCode::compile_failed) {
+            if (!stop_requested()) log(LogLevel::warn, e.what());
+            return;  // worth another try when it is measured
+          }
+          std::lock_guard lock(mutex);
+          failure[i] = refused[key] = e.what();
+        }
+      };
+      const auto work = [&] {
+        for (size_t i; !stop() && (i = next.fetch_add(1)) < configs.size();) {
+          build(i);
+          std::lock_guard lock(mutex);
+          report("compiling", ++done, total, to_string(plan_.configs[configs[i]]));
+        }
+      };
+      std::vector<std::thread> workers;
+      for (size_t i = 1; i < std::min(jobs, configs.size()); ++i) workers.emplace_back(work);
+      work();
+      for (std::thread& w : workers) w.join();
+      if (stop()) return;
+      std::vector<SweepRecord> records;
+      std::vector<size_t> rest;
+      for (size_t i = 0; i < configs.size(); ++i) {
+        if (failure[i].empty()) {
+          rest.push_back(configs[i]);
+        } else {
+          records.push_back(blank(*p, configs[i], SweepOutcome::compile_failed, failure[i]));
+        }
+      }
+      keep(records);
+      configs = std::move(rest);
+    }
+  }
+
+  void measure_all() {
+    size_t done = 0;
+    for (const auto& [p, configs] : todo_) done += configs.size();
+    done = pairs_ - done;
+    for (const SweepProblem* p : mine_) {
+      const auto& configs = todo_[p];
+      for (size_t first = 0; first < configs.size(); first += options_.group) {
+        if (stop()) return;
+        report("measuring", done, pairs_, p->name);
+        const size_t end = std::min(configs.size(), first + options_.group);
+        measure_group(*p, {configs.begin() + static_cast<ptrdiff_t>(first),
+                           configs.begin() + static_cast<ptrdiff_t>(end)});
+        done += end - first;
+      }
+    }
+    report("measuring", done, pairs_, "done");
+  }
+
+  struct Ran {
+    std::vector<std::optional<SweepRecord>> records;
+    size_t culprit = SIZE_MAX;  // index of what ended the child; records.size() is the anchor
+    bool hung = false;
+    std::string how;
+  };
+
+  Ran run_child(const SweepProblem& p, const std::vector<size_t>& configs) {
+    SweepJob job{.device = plan_.device,
+                 .threads = plan_.threads,
+                 .cache_dir = cache_dir_,
+                 .problem = p.problem,
+                 .configs = {},
+                 .anchor_problem = {},
+                 .anchor_config = {},
+                 .measure = options_.timing,
+                 .limit_s = options_.limit_s};
+    for (size_t c : configs) job.configs.push_back(plan_.configs[c]);
+    if (const auto* anchor = anchor_for(p.problem)) {
+      job.anchor_problem = anchor->first;
+      job.anchor_config = anchor->second;
+    }
+    const double limit = kChildStartS + 2 * options_.limit_s * static_cast<double>(configs.size() + 1);
+    const ProcessResult child = run_process(options_.worker, to_json(job).dump(), limit);
+    if (child.end == ProcessResult::End::not_started) {
+      throw Error(ErrorCode::io, "the sweep's worker " + child.describe(), "check " + options_.worker[0]);
+    }
+    SweepReport report = parse_sweep_report(child.out, configs.size());
+    Ran ran{std::move(report.records), SIZE_MAX, false, child.describe()};
+    if (!child.ok() && child.end != ProcessResult::End::interrupted) {
+      ran.culprit = report.at;
+      ran.hung = child.end == ProcessResult::End::timed_out ||
+                 (child.end == ProcessResult::End::exited && child.code == kSweepHung);
+      if (ran.hung) ran.how = format("gave no sign of life for %g s", options_.limit_s);
+      if (ran.culprit == SIZE_MAX) ran.how += ": " + child.out.substr(0, 400);
+    }
+    return ran;
+  }
+
+  bool disturbed(const std::vector<SweepRecord>& records) const {
+    for (const SweepRecord& r : records) {
+      if (r.outcome != SweepOutcome::ok) continue;
+      const double usual = usual_anchor(r.problem);
+      return r.cpu_share < kQuietShare || (usual > 0 && r.anchor_us > usual * kDrift);
+    }
+    return false;
+  }
+
+  void measure_group(const SweepProblem& p, const std::vector<size_t>& configs) {
+    std::map<size_t, SweepRecord> records;  // by config
+    std::vector<size_t> group, alone;
+    for (size_t c : configs) {
+      if (quarantined(c)) {
+        records[c] = blank(p, c, SweepOutcome::quarantined, "crashed or hung before");
+      } else {
+        group.push_back(c);
+      }
+    }
+    if (!run_group(p, group, 1, records, &alone)) return;
+    // Of a crash in company the company may be guilty: once more, alone.
+    for (size_t c : alone) {
+      if (!run_group(p, {c}, 2, records, nullptr)) return;
+    }
+    std::vector<SweepRecord> in_order;
+    for (size_t c : configs) in_order.push_back(std::move(records.at(c)));
+    keep(in_order);
+  }
+
+  // False when it was interrupted. Without `alone` a crash is final.
+  bool run_group(const SweepProblem& p, std::vector<size_t> group, int attempt,
+                 std::map<size_t, SweepRecord>& records, std::vector<size_t>* alone) {
+    int disturbances = 0, starts = 0;
+    while (!group.empty()) {
+      Ran ran = run_child(p, group);
+      if (interrupted()) return false;
+      if (ran.culprit == group.size()) {
+        log(LogLevel::warn,
+            "the anchor kernel of " + to_string(p.problem) + " " + ran.how + "; going on without");
+        anchors_[type_text(p.problem)].reset();
+        continue;
+      }
+      if (ran.culprit < group.size()) {
+        const size_t c = group[ran.culprit];
+        group.erase(group.begin() + static_cast<ptrdiff_t>(ran.culprit));
+        if (!ran.hung && alone) {
+          alone->push_back(c);
+        } else {
+          records[c] = blank(p, c, ran.hung ? SweepOutcome::timed_out : SweepOutcome::crashed, ran.how);
+          records[c].attempts = attempt;
+        }
+        continue;
+      }
+      std::vector<SweepRecord> done;
+      for (auto& r : ran.records) {
+        if (!r) break;
+        r->attempts = attempt;
+        done.push_back(std::move(*r));
+      }
+      if (done.size() < group.size()) {  // it never got to the first of them
+        if (++starts < 2) continue;
+        for (size_t c : group) records[c] = blank(p, c, SweepOutcome::failed, ran.how);
+        return true;
+      }
+      if (disturbances++ < options_.repeat_disturbed && disturbed(done)) continue;
+      for (size_t i = 0; i < group.size(); ++i) records[group[i]] = std::move(done[i]);
+      return true;
+    }
+    return true;
+  }
+
+  static std::string type_text(const Problem& p) {
+    return std::string(to_string(p.a)) + (p.a == p.b ? "" : "x" + std::string(to_string(p.b)));
+  }
+
+  // A kernel of the same element types, timed in every group; null where there is none.
+  const std::pair<Problem, KernelConfig>* anchor_for(const Problem& p) {
+    const auto [found, fresh] = anchors_.try_emplace(type_text(p));
+    if (fresh) {
+      const Problem anchor = Problem::parse(std::string(kAnchorSizes) + type_text(p));
+      const GemmView view = lower(anchor);
+      std::vector<KernelConfig> configs = legal_configs(view, backend_->arch());
+      std::erase_if(configs, [](const KernelConfig& c) { return info(c.family_id()).header.empty(); });
+      std::vector<double> us(configs.size());
+      analytic_model().predict(view, backend_->arch(), configs, us);
+      const auto best = std::min_element(us.begin(), us.end());
+      if (best != us.end()) found->second = {anchor, configs[static_cast<size_t>(best - us.begin())]};
+    }
+    return found->second ? &*found->second : nullptr;
+  }
+
+  void note_anchor(const SweepRecord& r) {
+    if (r.anchor_us <= 0) return;
+    std::vector<double>& all = anchor_us_[type_text(Problem::parse(r.problem))];
+    if (all.empty() || all.back() != r.anchor_us) all.push_back(r.anchor_us);  // once for a group
+  }
+
+  double usual_anchor(const std::string& problem) const {
+    const auto found = anchor_us_.find(type_text(Problem::parse(problem)));
+    if (found == anchor_us_.end() || found->second.size() < 3) return 0;
+    std::vector<double> all = found->second;
+    const auto middle = all.begin() + static_cast<ptrdiff_t>(all.size() / 2);
+    std::nth_element(all.begin(), middle, all.end());
+    return *middle;
+  }
+
+  const SweepOptions& options_;
+  const std::function<void(const SweepProgress&)>& progress_;
+  SweepPlan plan_;
+  std::unique_ptr<Backend> backend_;
+  std::string cache_dir_;
+  KernelCache cache_;
+  Journal journal_;
+  SweepResults results_;
+  Clock::time_point start_;
+  std::vector<const SweepProblem*> mine_;
+  std::map<const SweepProblem*, std::vector<size_t>> todo_;
+  size_t pairs_ = 0, compiled_ = 0;
+  std::map<std::string, std::optional<std::pair<Problem, KernelConfig>>> anchors_;  // by element types
+  std::map<std::string, std::vector<double>> anchor_us_;
+};
+
+}  // namespace
+
+SweepSummary run_sweep(const std::string& directory, const SweepOptions& options,
+                       const std::function<void(const SweepProgress&)>& progress) {
+  return Sweep(directory, options, progress).run();
+}
+
+SweepSummary sweep_status(const SweepPlan& plan, const SweepResults& results) {
+  std::vector<const SweepProblem*> all;
+  for (const SweepProblem& p : plan.problems) all.push_back(&p);
+  return tally(all, plan, results);
+}
+
+}  // namespace tessera

@@ -1,0 +1,56 @@
+// Works off a sweep's plan: compiles, then measures in child processes, and writes down what came of each.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tune/measure.h"
+#include "tune/sweep_plan.h"
+#include "tune/sweep_record.h"
+
+namespace tessera {
+
+struct SweepOptions {
+  std::vector<std::string> worker;  // the program whose stdin takes a job: see sweep_worker.h
+  std::string cache_dir;            // of kernels; "" = DIRECTORY/kernels
+  int shard = 0, shards = 1;        // problems i with i % shards == shard
+  int jobs = 0;                     // compilers at once; 0 = all cores
+  bool compile = true, measure = true;
+  size_t group = 64;         // configurations timed interleaved in one child
+  double limit_s = 10;       // for one configuration to give a sign of life
+  double budget_s = 0;       // stop starting new work after this; 0 = none
+  int repeat_disturbed = 2;  // a group that lacked its core, or whose anchor drifted, is timed so often again
+  std::set<SweepOutcome> retry;  // outcomes that are measured again
+  MeasureOptions timing{.batch_us = 300,
+                        .budget_ms = 10,
+                        .min_rounds = 3,
+                        .max_rounds = 60,
+                        .precision = 0.005,
+                        .give_up_at = 1.5};
+};
+
+struct SweepProgress {
+  const char* stage;
+  size_t done, total;
+  std::string what;
+};
+
+struct SweepSummary {
+  size_t pairs = 0, left = 0;  // of this shard
+  size_t by_outcome[7] = {};   // of this shard, in the order of SweepOutcome
+  size_t compiled = 0;         // units the compiler was run for
+  bool stopped = false;        // by Ctrl-C or the budget
+};
+
+// Resumes where the journals end. Every outcome is in the journal of this shard when the call returns; a kill
+// at any moment loses at most the group that is being measured. `progress` is called by one thread at a time.
+// Error(bad_input) when the plan was made for another architecture than this machine's.
+SweepSummary run_sweep(const std::string& directory, const SweepOptions& options,
+                       const std::function<void(const SweepProgress&)>& progress = {});
+
+// Of all shards, by what the journals say.
+SweepSummary sweep_status(const SweepPlan& plan, const SweepResults& results);
+
+}  // namespace tessera

@@ -1,0 +1,47 @@
+// The child process of a sweep: loads, checks and times a group of configurations of one problem. What
+// kernels may do to a process, they do to this one.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/kernel_config.h"
+#include "tessera/problem.h"
+#include "tune/measure.h"
+#include "tune/sweep_record.h"
+
+namespace tessera {
+
+struct SweepJob {
+  std::string device;
+  int threads = 0;
+  std::string cache_dir;
+  Problem problem;
+  std::vector<KernelConfig> configs;
+  std::optional<Problem> anchor_problem;  // timed among the others, to tell drift of the machine
+  KernelConfig anchor_config;
+  MeasureOptions measure;
+  double limit_s = 10;  // that one configuration may go without a sign of life
+};
+
+Json to_json(const SweepJob& job);
+SweepJob sweep_job_from_json(const Json& j);
+
+// What the worker prints, as journal lines: {"at": INDEX} before anything is done with a configuration
+// (configs.size() is the anchor), {"index", "record"} for each at the end.
+struct SweepReport {
+  size_t at = SIZE_MAX;  // what it was at last; SIZE_MAX: nothing yet
+  std::vector<std::optional<SweepRecord>> records;
+};
+SweepReport parse_sweep_report(std::string_view output, size_t configs);
+
+// Exit statuses, beside 0.
+inline constexpr int kSweepHung = 124, kSweepDeviceLost = 3;
+
+// The whole of the child process: job as JSON in, report on stdout. Ends the process when a configuration
+// hangs or leaves the device unusable.
+int run_sweep_worker(std::string_view job);
+
+}  // namespace tessera

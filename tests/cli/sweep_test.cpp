@@ -1,0 +1,178 @@
+// Sweeps through planted faults and sudden deaths: every outcome is written down as what it was.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "base/fs.h"
+#include "cli/program.h"
+#include "tessera/problem.h"
+
+#include "tune/sweep_record.h"
+#include "variable.h"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kProblems[] = {"gemm m=20 n=24 k=28 dtype=f32", "gemm m=33 n=16 k=40 dtype=f32",
+                                     "gemm m=16 n=48 k=17 dtype=f32 layout=rrr"};
+
+// A compiler that spoils the kernels of some tiles, each in its way.
+constexpr const char* kSpoil = R"(#!/bin/sh
+case "$*" in *" -o "*) ;; *) exec g++ "$@" ;; esac
+unit="$TMPDIR/unit"
+cat >"$unit"
+entry='s/^  tsr::cpu_direct<Config>(args);/'
+tile() { grep -q "tile_m = $1;" "$unit" && grep -q "tile_n = 16;" "$unit"; }
+if tile 4; then sed -i "$entry __builtin_trap();/" "$unit"
+elif tile 5; then sed -i "$entry for (volatile int i = 0;; i = i) {}/" "$unit"
+elif tile 6; then sed -i "$entry/" "$unit"
+elif tile 8; then echo "no C++" >>"$unit"
+fi
+exec g++ "$@" <"$unit"
+)";
+
+class SweepFaults : public testing::Test {
+ protected:
+  SweepFaults() {
+    write_file(compiler_, kSpoil);
+    chmod(compiler_.c_str(), 0700);
+    std::string list;
+    for (const char* p : kProblems) list += std::string(p) + '\n';
+    write_file(dir_.path() + "/problems.txt", list);
+  }
+
+  // One column of tiles of one family: six kernels that compile quickly.
+  std::string plan(const std::string& name) const {
+    const std::string sweep = dir_.path() + '/' + name;
+    text_of("sweep plan " + sweep + " --threads 1 --only 'cpu_direct tile=*x16 inst=1x16x1' " + dir_.path() +
+            "/problems.txt");
+    return sweep;
+  }
+
+  static std::string run_words(const std::string& sweep) {
+    return "sweep run " + sweep + " --limit-s 2 --group 4 --budget-ms 1 --quiet";
+  }
+
+  pid_t start(const std::string& sweep) const {
+    const std::string line = std::string("exec ") + TESSERA_BINARY_DIR "/bin/tessera " + run_words(sweep) +
+                             " >/dev/null 2>&1 </dev/null";
+    const pid_t pid = fork();
+    if (pid == 0) {
+      execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+      _exit(127);
+    }
+    return pid;
+  }
+
+  using Outcomes = std::map<std::pair<std::string, std::string>, std::string>;
+  static Outcomes outcomes(const std::string& sweep) {
+    Outcomes out;
+    for (const SweepRecord& r : SweepResults::read(sweep).records()) {
+      out[{r.problem, r.config}] = std::string(to_string(r.outcome)) + " " + std::to_string(r.attempts);
+      EXPECT_EQ(r.outcome == SweepOutcome::ok, !r.samples.empty());
+      EXPECT_EQ(r.outcome == SweepOutcome::ok, r.median_us > 0);
+    }
+    return out;
+  }
+
+  TempDir dir_{temp_directory()};
+  std::string compiler_ = dir_.path() + "/spoiling-c++";
+  Variable cxx_{"TESSERA_CXX", compiler_};
+};
+
+TEST_F(SweepFaults, AreRecordedAsWhatTheyAre) {
+  const std::string sweep = plan("calm");
+  const Json done = json_of(run_words(sweep));
+  EXPECT_EQ(done.at("left").as_int(), 0);
+  const Outcomes all = outcomes(sweep);
+  using Each = std::vector<std::string>;
+  const auto of_tile = [&](int rows) {
+    Each out;
+    for (const char* problem : kProblems)
+      out.push_back(all.at({to_string(Problem::parse(problem)),
+                            "cpu_direct tile=" + std::to_string(rows) + "x16 inst=1x16x1"}));
+    return out;
+  };
+  EXPECT_EQ(of_tile(4), (Each{"crashed 2", "quarantined 1", "quarantined 1"}));
+  EXPECT_EQ(of_tile(5), (Each{"timed_out 1", "timed_out 1", "quarantined 1"}));
+  EXPECT_EQ(of_tile(6), (Each{"wrong 1", "wrong 1", "wrong 1"}));
+  EXPECT_EQ(of_tile(8), (Each{"compile_failed 1", "compile_failed 1", "compile_failed 1"}));
+  EXPECT_EQ(of_tile(12), (Each{"ok 1", "ok 1", "ok 1"}));
+  EXPECT_EQ(of_tile(16), (Each{"ok 1", "ok 1", "ok 1"}));
+
+  // Nothing is left to do, and what failed is tried again on request only.
+  const Json again = json_of(run_words(sweep));
+  EXPECT_EQ(again.at("left").as_int(), 0);
+  EXPECT_EQ(outcomes(sweep), all);
+  {
+    const Variable sound("TESSERA_CXX", "g++");
+    json_of(run_words(sweep) + " --cache-dir " + dir_.path() +
+            "/sound --retry crashed,timed_out,wrong,compile_failed,quarantined");
+  }
+  for (const auto& [key, outcome] : outcomes(sweep)) EXPECT_EQ(outcome, "ok 1") << key.second;
+
+  // Killed five times at moments that change from run to run, it comes to the same end.
+  const std::string killed = plan("killed");
+  std::mt19937 engine{std::random_device{}()};
+  size_t before = 0;
+  for (int i = 0; i < 5; ++i) {
+    const pid_t pid = start(killed);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100 + engine() % 3000));
+    kill(pid, SIGKILL);
+    int status = 0;
+    waitpid(pid, &status, 0);
+    const size_t now = SweepResults::read(killed).records().size();
+    EXPECT_GE(now, before);
+    before = now;
+  }
+  EXPECT_EQ(json_of(run_words(killed)).at("left").as_int(), 0);
+  EXPECT_EQ(outcomes(killed), all);
+}
+
+TEST_F(SweepFaults, ShardsAddUp) {
+  const Variable sound("TESSERA_CXX", "g++");
+  const std::string sweep = plan("shards"), cache = " --cache-dir " + dir_.path() + "/kernels";
+  EXPECT_EQ(text_of("sweep run " + sweep + " --shard 3/2", 2).find("error: --shard"), 0u);
+  const Json first = json_of(run_words(sweep) + " --shard 1/2" + cache);
+  const Json half = json_of("sweep status " + sweep);
+  EXPECT_EQ(half.at("left").as_int(), half.at("pairs").as_int() - first.at("pairs").as_int());
+  {
+    const Variable rank("OMPI_COMM_WORLD_RANK", "1"), size("OMPI_COMM_WORLD_SIZE", "2");
+    json_of(run_words(sweep) + cache);
+  }
+  const Json all = json_of("sweep status " + sweep);
+  EXPECT_EQ(all.at("left").as_int(), 0);
+  EXPECT_EQ(all.at("ok").as_int(), all.at("pairs").as_int());
+  const std::string merged = dir_.path() + "/merged";
+  EXPECT_EQ(json_of("sweep merge " + merged + ' ' + sweep).at("ok").as_int(), all.at("ok").as_int());
+  EXPECT_EQ(outcomes(merged), outcomes(sweep));
+}
+
+TEST_F(SweepFaults, FirstInterruptFinishesTheStep) {
+  const Variable sound("TESSERA_CXX", "g++");
+  const std::string sweep = plan("interrupted");
+  const pid_t pid = start(sweep);
+  while (SweepResults::read(sweep).records().empty()) {
+    int status = 0;
+    ASSERT_EQ(waitpid(pid, &status, WNOHANG), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  kill(pid, SIGINT);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 130) << status;
+  const Json now = json_of("sweep status " + sweep);
+  EXPECT_EQ(now.at("damaged_lines").as_int(), 0);
+  EXPECT_GT(now.at("ok").as_int(), 0);
+  EXPECT_GT(now.at("left").as_int(), 0);
+}
+
+}  // namespace
+}  // namespace tessera
