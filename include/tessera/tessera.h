@@ -72,7 +72,7 @@ TSR_API void tsr_set_log(tsr_log log, void* user);
  *   "library"  nothing: version, element types, epilogue steps, knobs, architectures, suites, sets
  *   "device"   "cpu", "cuda:0", "null:ARCH": architecture, threads, compiler
  *   "problem"  a problem: its normal text, floating operations, tensors with types, shapes, strides and bytes
- *   "config"   a config: its normal text and every knob
+ *   "config"   a config, or every knob as JSON: its normal text and its knobs
  *   "suite"    a suite's file or name: its named problems */
 TSR_API tsr_status tsr_describe(const char* what, const char* text, char** json);
 

@@ -76,10 +76,16 @@ Json problem(std::string_view text) {
                        {"tensors", std::move(list)}});
 }
 
+// From a config's text or its knobs as JSON.
 Json config(std::string_view text) {
-  std::string why;
-  const auto c = KernelConfig::parse(text, &why);
-  if (!c) throw Error(ErrorCode::bad_input, "config '" + std::string(text) + "': " + why);
+  std::optional<KernelConfig> c;
+  if (text.starts_with('{')) {
+    c = config_from_json(Json::parse(text, "config"));
+  } else {
+    std::string why;
+    c = KernelConfig::parse(text, &why);
+    if (!c) throw Error(ErrorCode::bad_input, "config '" + std::string(text) + "': " + why);
+  }
   return Json::object({{"config", to_string(*c)}, {"knobs", to_json(*c)}});
 }
 

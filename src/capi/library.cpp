@@ -123,8 +123,8 @@ DispatcherOptions dispatcher_options(const Json& json, std::string_view origin) 
     DispatcherOptions o;
     Members in(json);
     if (const Json* v = in.find("device")) o.device = v->as_string();
-    if (const Json* v = in.find("threads")) o.threads = read_int(*v, 0, kMost);
-    if (const Json* v = in.find("top_k")) o.top_k = read_int(*v, 1, kMost);
+    if (const Json* v = in.find("threads")) o.threads = at("threads", [&] { return read_int(*v, 0, kMost); });
+    if (const Json* v = in.find("top_k")) o.top_k = at("top_k", [&] { return read_int(*v, 1, kMost); });
     if (const Json* v = in.find("config")) o.config = v->as_string();
     if (const Json* v = in.find("cache_dir")) o.cache_dir = v->as_string();
     if (const Json* v = in.find("packs")) o.packs = read_strings(*v);

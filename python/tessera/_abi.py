@@ -1,0 +1,220 @@
+"""The shared library, its functions and how they fail. Loaded on first use."""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from ctypes import c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_void_p
+
+from . import errors
+
+ABI_VERSION = 1
+MAX_D = 5
+HAS_ALPHA, HAS_BETA = 1, 2
+
+PROGRESS = ctypes.CFUNCTYPE(None, c_void_p, c_size_t, c_size_t, c_char_p)
+KEEP = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p)
+LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+
+
+class Candidate(ctypes.Structure):
+    _fields_ = [("config", c_char_p), ("predicted_us", c_double)]
+
+
+RANK = ctypes.CFUNCTYPE(c_size_t, c_void_p, c_char_p, ctypes.POINTER(Candidate), c_size_t, ctypes.POINTER(c_size_t))
+
+
+class Buffers(ctypes.Structure):
+    """tsr_buffers."""
+    _fields_ = [("size", c_uint32), ("flags", c_uint32), ("a", c_void_p), ("b", c_void_p), ("c", c_void_p),
+                ("d", c_void_p * MAX_D), ("alpha", c_double), ("beta", c_double), ("stream", c_void_p),
+                ("workspace", c_void_p)]
+
+
+_OUT = ctypes.POINTER(c_void_p)
+_SIZE_OUT = ctypes.POINTER(c_size_t)
+
+# name, result, arguments. Results are a status unless said otherwise.
+_FUNCTIONS = {
+    "tsr_version": (c_char_p, ()),
+    "tsr_abi_version": (c_uint32, ()),
+    "tsr_last_error": (c_char_p, ()),
+    "tsr_free": (None, (c_void_p,)),
+    "tsr_interrupt": (None, (c_int,)),
+    "tsr_set_log": (None, (LOG, c_void_p)),
+    "tsr_describe": (c_int, (c_char_p, c_char_p, _OUT)),
+    "tsr_job": (c_int, (c_char_p, c_char_p, PROGRESS, c_void_p, _OUT)),
+    "tsr_registry_create": (c_int, (c_char_p, c_char_p, _OUT)),
+    "tsr_registry_destroy": (None, (c_void_p,)),
+    "tsr_registry_add": (c_int, (c_void_p, c_char_p, _SIZE_OUT)),
+    "tsr_registry_filter": (c_int, (c_void_p, KEEP, c_void_p, _SIZE_OUT)),
+    "tsr_registry_json": (c_int, (c_void_p, _OUT)),
+    "tsr_dispatcher_create": (c_int, (c_char_p, c_void_p, RANK, c_void_p, _OUT)),
+    "tsr_dispatcher_destroy": (None, (c_void_p,)),
+    "tsr_dispatcher_info": (c_int, (c_void_p, _OUT)),
+    "tsr_get": (c_int, (c_void_p, c_char_p, _OUT)),
+    "tsr_build": (c_int, (c_void_p, c_char_p, c_int, PROGRESS, c_void_p, _OUT)),
+    "tsr_explain": (c_int, (c_void_p, c_char_p, c_char_p, _OUT)),
+    "tsr_emit": (c_int, (c_void_p, c_char_p, c_int, _OUT)),
+    "tsr_measure": (c_int, (c_void_p, c_char_p, c_char_p, _OUT)),
+    "tsr_kernel_info": (c_int, (c_void_p, _OUT)),
+    "tsr_kernel_run": (c_int, None),  # prebound arguments: no conversion on the hot path
+    "tsr_kernel_wait": (c_int, (c_void_p,)),
+    "tsr_kernel_pack_b": (c_int, (c_void_p, c_void_p, c_void_p, c_int64)),
+    "tsr_allocate": (c_int, (c_void_p, c_size_t, _OUT)),
+    "tsr_release": (c_int, (c_void_p, c_void_p)),
+    "tsr_copy": (c_int, (c_void_p, c_void_p, c_void_p, c_size_t, c_int)),
+    "tsr_run": (c_int, (c_void_p, c_char_p, ctypes.POINTER(Buffers))),
+}
+
+_lock = threading.Lock()
+_library = None
+
+
+def _candidates():
+    named = os.environ.get("TESSERA_LIBRARY")
+    if named:
+        return [named]
+    here = os.path.dirname(os.path.abspath(__file__))
+    return [os.path.join(here, "lib", "libtessera_c.so.1"), "libtessera_c.so.1"]
+
+
+def library():
+    """The loaded library. IoError where it is not found, Unsupported where it is of another ABI."""
+    global _library
+    if _library is not None:
+        return _library
+    with _lock:
+        if _library is not None:
+            return _library
+        why = []
+        for path in _candidates():
+            try:
+                loaded = ctypes.CDLL(path)
+                break
+            except OSError as e:
+                why.append(str(e))
+        else:
+            raise errors.IoError("io: the shared library cannot be loaded: " + "; ".join(why) +
+                                 "; name it in TESSERA_LIBRARY")
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = getattr(loaded, name)
+            function.restype = result
+            if arguments is not None:
+                function.argtypes = arguments
+        if loaded.tsr_abi_version() != ABI_VERSION:
+            raise errors.Unsupported(f"unsupported: {path} has version {loaded.tsr_abi_version()} of the ABI, this "
+                                     f"package needs {ABI_VERSION}; install both from one release")
+        _library = loaded
+    return _library
+
+
+def fail(status):
+    """Raises what a failed call of this thread means."""
+    text = library().tsr_last_error().decode("utf-8", "replace")
+    raise errors.BY_STATUS[status](text)
+
+
+def check(status):
+    if status:
+        fail(status)
+
+
+def text(function, *arguments):
+    """Calls a function whose last argument is the text it returns."""
+    out = c_void_p()
+    check(function(*arguments, ctypes.byref(out)))
+    try:
+        return ctypes.string_at(out).decode()
+    finally:
+        library().tsr_free(out)
+
+
+def answer(function, *arguments):
+    """The same, for JSON."""
+    return json.loads(text(function, *arguments))
+
+
+def describe(what, subject=""):
+    return answer(library().tsr_describe, what.encode(), encoded(subject))
+
+
+def encoded(value):
+    data = value.encode()
+    if b"\0" in data:
+        raise errors.BadInput("bad_input: a text with a zero byte in it")
+    return data
+
+
+def options(values):
+    """Keyword arguments as JSON, those that are None left out."""
+    return json.dumps({key: value for key, value in values.items() if value is not None}).encode()
+
+
+class Callback:
+    """A Python callable behind a C function pointer: what it raises stops the work and is raised afterwards."""
+
+    def __init__(self, prototype, function, failed):
+        self.error = None
+
+        def call(_user, *arguments):
+            try:
+                if self.error is None:
+                    return function(*arguments)
+            except BaseException as e:  # KeyboardInterrupt too: nothing may unwind through C
+                self.error = e
+            return failed(*arguments)
+
+        self.pointer = prototype(call)
+
+    def raise_error(self):
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+
+
+def progress_callback(progress):
+    """progress(done, total, what) for C; what it raises interrupts the work."""
+    if progress is None:
+        return None
+    return Callback(PROGRESS, lambda done, total, what: progress(done, total, what.decode("utf-8", "replace")),
+                    lambda *_: library().tsr_interrupt(1))
+
+
+def interruptible(work, callback=None):
+    """work() so that Ctrl-C ends it within a second and leaves everything usable: on the main thread a second thread
+    works and this one waits. What `callback` raised comes first."""
+    result = []
+    stopped = None
+
+    def run():
+        try:
+            result.append((work(), None))
+        except BaseException as e:
+            result.append((None, e))
+
+    try:
+        if threading.current_thread() is not threading.main_thread():
+            run()
+        else:
+            worker = threading.Thread(target=run, name="tessera", daemon=True)
+            worker.start()
+            while worker.is_alive():
+                try:
+                    worker.join(0.05)
+                except KeyboardInterrupt as e:
+                    stopped = e
+                    library().tsr_interrupt(1)
+    finally:
+        # Only who stopped the work lets it start again: another thread's end must not cancel a Ctrl-C.
+        if stopped is not None or (callback is not None and callback.error is not None):
+            library().tsr_interrupt(0)
+    if stopped is not None:
+        raise stopped
+    if callback is not None:
+        callback.raise_error()
+    value, error = result[0]
+    if error is not None:
+        raise error
+    return value

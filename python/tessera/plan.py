@@ -1,0 +1,155 @@
+"""Plans: a kernel ready for any buffers of its problem, and calls bound to theirs."""
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
+
+from . import _abi, arrays
+from .config import KernelConfig
+from .errors import BadInput
+from .problem import Problem, Tensor
+
+if TYPE_CHECKING:
+    from .dispatcher import Native
+
+_SIZE = ctypes.sizeof(_abi.Buffers)
+
+
+def _fits(array: arrays.Array, tensor: Tensor) -> bool:
+    """Whether the array is the tensor element by element; a flat one counts when it holds exactly its memory."""
+    if array.shape == tensor.shape:
+        return array.strides == tensor.strides or all(
+            s == t for s, t, extent in zip(array.strides, tensor.strides, tensor.shape) if extent > 1)
+    return array.flat() and array.shape[0] * arrays.BYTES[tensor.dtype] == tensor.bytes
+
+
+class Bound:
+    """A run of a kernel on given memory: bound() runs it and returns the output. Its memory is kept alive."""
+
+    __slots__ = ("_run", "_kernel", "_reference", "_buffers", "_keep", "out")
+
+    def __init__(self, plan: "Plan", buffers: _abi.Buffers, keep: Any, out: Any) -> None:
+        self._run = _abi.library().tsr_kernel_run
+        self._kernel = plan._handle
+        self._buffers = buffers
+        self._reference = ctypes.byref(buffers)
+        self._keep = keep
+        self.out = out
+
+    def __call__(self) -> Any:
+        status = self._run(self._kernel, self._reference)
+        if status:
+            _abi.fail(status)
+        return self.out
+
+
+class Plan:
+    """The kernel of one problem on one dispatcher, compiled and loaded. Thread-safe. It stays usable when its dispatcher
+    goes out of scope, and ends with Dispatcher.close()."""
+
+    def __init__(self, native: "Native", device: str, problem: Problem, handle: ctypes.c_void_p) -> None:
+        self._native = native
+        self._device = device
+        self._handle = handle
+        self.problem = problem
+        self._tensors = problem.tensors
+        facts = self.info()
+        self._packed_bytes: int = facts["packed_b_bytes"]
+        self._host: bool = facts["host_memory"]
+        self.config = KernelConfig(facts["config"])
+        self.workspace_bytes: int = facts["workspace_bytes"]
+        self.packed_b_bytes: int = facts["packed_b_bytes"]
+
+    def info(self) -> Dict[str, Any]:
+        """{"problem", "config", "source", "predicted_us", "workspace_bytes", "packed_b_bytes", "host_memory",
+        "build"}."""
+        return _abi.answer(_abi.library().tsr_kernel_info, self._handle)
+
+    def _checked(self, obj: Any, tensor: Tensor) -> arrays.Array:
+        array = arrays.view(obj, tensor.name, None if tensor.packed else tensor.dtype)
+        if tensor.packed:
+            size = arrays.BYTES[array.dtype]
+            for extent in array.shape:
+                size *= extent
+            if array.strides != arrays.packed_strides(array.shape) or size < self._packed_bytes:
+                raise BadInput(f"bad_input: {tensor.name} has {size} bytes, packed by this kernel it has "
+                               f"{self._packed_bytes}; Plan.pack_b makes it")
+        elif not _fits(array, tensor):
+            raise BadInput(f"bad_input: {tensor.name} has shape {array.shape} and strides {array.strides}, the problem "
+                           f"has {tensor.shape} and {tensor.strides} (elements)")
+        return array
+
+    def _bind(self, views: List[arrays.Array], out: Any, alpha: Optional[float] = None, beta: Optional[float] = None,
+              stream: Optional[int] = None, workspace: Any = None) -> Bound:
+        """A call on arrays (a, b, c, d0, ...) whose shapes, strides and types are known to fit."""
+        device = views[0].device
+        for v, tensor in zip(views, self._tensors):
+            if v.device != device or self._host != (device == "cpu"):
+                raise BadInput(f"bad_input: {tensor.name} lies on {v.device}, the kernel runs on {self._device}; move "
+                               "it there")
+        if views[2].readonly:
+            raise BadInput("bad_input: the output is written and its memory is read-only")
+        buffers = _abi.Buffers(_SIZE, 0, views[0].address, views[1].address, views[2].address)
+        for i, v in enumerate(views[3:]):
+            buffers.d[i] = v.address
+        if alpha is not None:
+            buffers.flags |= _abi.HAS_ALPHA
+            buffers.alpha = alpha
+        if beta is not None:
+            buffers.flags |= _abi.HAS_BETA
+            buffers.beta = beta
+        if workspace is not None:
+            views.append(arrays.view(workspace, "workspace"))
+            buffers.workspace = views[-1].address
+        if device != "cpu":
+            buffers.stream = arrays.current_stream(views[0]) if stream is None else stream
+        return Bound(self, buffers, (self, views), out)
+
+    def bind(self, a: Any, b: Any, out: Any = None, d: Sequence[Any] = (), *, alpha: Optional[float] = None,
+             beta: Optional[float] = None, stream: Optional[int] = None, workspace: Any = None) -> Bound:
+        """Checks the arrays once and prepares a call. a, b, out and d have the shapes, strides and types that
+        problem.tensors gives (or are flat and hold exactly as much); without `out` it is allocated like a. alpha and
+        beta replace the problem's; stream: a CUDA stream's address, else the one a's library is using.
+        Raises BadInput where an array does not fit, nothing is written then."""
+        tensors = self._tensors
+        if len(d) != len(tensors) - 3:
+            raise BadInput(f"bad_input: the problem reads {len(tensors) - 3} D tensors, {len(d)} were given")
+        views = [self._checked(a, tensors[0]), self._checked(b, tensors[1])]
+        if out is None:
+            out = self._allocate(views[0], tensors[2].shape)
+        views.append(self._checked(out, tensors[2]))
+        views += [self._checked(x, t) for x, t in zip(d, tensors[3:])]
+        return self._bind(views, out, alpha, beta, stream, workspace)
+
+    def _allocate(self, like: arrays.Array, shape: Tuple[int, ...]) -> Any:
+        c = self._tensors[2]
+        if c.strides != arrays.packed_strides(c.shape):
+            raise BadInput("bad_input: the output has gaps between its rows; pass out=")
+        return arrays.empty_like(like, shape, c.dtype)
+
+    def __call__(self, a: Any, b: Any, out: Any = None, d: Sequence[Any] = (), **options: Any) -> Any:
+        """bind() and run. Returns the output."""
+        return self.bind(a, b, out, d, **options)()
+
+    def pack_b(self, b: Any, ldb: Optional[int] = None) -> Any:
+        """B in this kernel's own order, for problems with prepack=b: an array of packed_b_bytes bytes like b. `b` is
+        not packed and as tight as ldb (elements; None: tight) says. Raises Unsupported where the kernel takes B as it
+        is."""
+        array = arrays.view(b, "b", self._tensors[1].dtype)
+        need = self._tensors[1].bytes
+        have = arrays.BYTES[array.dtype]
+        for extent in array.shape:
+            have *= extent
+        if ldb is None and have < need:
+            raise BadInput(f"bad_input: b has {have} bytes, the problem's has {need}")
+        packed = arrays.empty_like(array, (max(self._packed_bytes, 1),), "u8")
+        _abi.check(_abi.library().tsr_kernel_pack_b(self._handle, array.address,
+                                                    arrays.view(packed, "packed").address, -1 if ldb is None else ldb))
+        return packed
+
+    def wait(self) -> None:
+        """Until the device has done what was enqueued; a CPU has nothing to wait for."""
+        _abi.check(_abi.library().tsr_kernel_wait(self._handle))
+
+    def __repr__(self) -> str:
+        return f"<Plan {self.problem.text!r} by {self.config.text!r}>"

@@ -1,0 +1,206 @@
+"""Dispatchers, plans, registries and jobs."""
+import json
+
+import numpy as np
+import pytest
+
+import tessera
+
+PROBLEM = "gemm m=33 n=20 k=17 dtype=f32 layout=rrr"
+
+
+def operands():
+    return np.ones((33, 17), np.float32), np.full((17, 20), 2, np.float32), np.zeros((33, 20), np.float32)
+
+
+def test_problems_and_configs_are_their_text():
+    p = tessera.Problem("gemm", m=64, n=80, k=48, dtype="fp32", epilogue="bias,relu")
+    assert str(p) == "gemm m=64 n=80 k=48 dtype=f32 layout=rcr epilogue=bias,relu"
+    assert eval(repr(p), {"Problem": tessera.Problem}) == p
+    assert p.fields["n"] == "80" and p.flops == 2 * 64 * 80 * 48 and p.op == "gemm"
+    assert [t.name for t in p.tensors] == ["a", "b", "c", "d0"]
+    assert p.tensors[1].shape == (48, 80) and p.tensors[1].strides == (1, 48)
+    assert p.replace(m=3, epilogue=None).text == "gemm m=3 n=80 k=48 dtype=f32 layout=rcr"
+    c = tessera.KernelConfig("cpu_packed block=96x512x256 tile=6x64 inst=1x16x1")
+    assert (c.family, c.block_n, c.tile_m) == ("cpu_packed", 512, 6)
+    assert tessera.KernelConfig(c.knobs) == c and c.replace(tile_m=8).tile_m == 8
+    with pytest.raises(tessera.BadInput, match="did you mean"):
+        tessera.Problem("gemm m=1 n=1 k=1 dtipe=f32")
+    with pytest.raises(AttributeError, match="no knob"):
+        c.tiles
+
+
+def test_a_plan_runs(dispatcher):
+    a, b, c = operands()
+    plan = dispatcher.get(PROBLEM)
+    assert plan(a, b, c) is c and (c == 34).all()
+    call = plan.bind(a, b)
+    call.out[:] = 0
+    assert (call() == 34).all()
+    assert dispatcher.get(PROBLEM) is plan
+    assert (dispatcher.run(PROBLEM, a.ravel(), b, alpha=2) == 68).all()
+    assert plan.info()["source"] == "model" and plan.config.family.startswith("cpu_")
+
+
+def test_a_plan_refuses_what_does_not_fit(dispatcher):
+    a, b, c = operands()
+    plan = dispatcher.get(PROBLEM)
+    for arguments, match in (((a[:-1], b), "has shape"), ((a, b.T), "has shape"), ((a, b.astype("f8")), "format"),
+                             ((a, b, c[:, ::2]), "has shape"), ((a, b, c, [c]), "0 D tensors"),
+                             ((a.astype(np.int8), b), "type i8, not f32")):
+        with pytest.raises(tessera.BadInput, match=match):
+            plan(*arguments)
+
+
+def test_packed_b(dispatcher):
+    a, b, c = operands()
+    plan = dispatcher.get(PROBLEM + " prepack=b")
+    packed = plan.pack_b(b)
+    assert packed.nbytes == plan.packed_b_bytes
+    assert (plan(a, packed) == 34).all()
+    with pytest.raises(tessera.BadInput, match="Plan.pack_b"):
+        plan(a, b[:1])
+    with pytest.raises(tessera.BadInput, match="has 80 bytes"):
+        plan.pack_b(b[0])
+    with pytest.raises(tessera.Unsupported):
+        dispatcher.get(PROBLEM).pack_b(b)
+
+
+def test_a_closed_dispatcher_says_so():
+    d = tessera.Dispatcher(threads=1)
+    plan = d.get(PROBLEM)
+    call = plan.bind(*operands())
+    d.close()
+    d.close()
+    for use in (call, plan.info, d.info, lambda: d.get(PROBLEM), lambda: d.explain(PROBLEM)):
+        with pytest.raises(tessera.BadInput, match="closed"):
+            use()
+
+
+def test_a_plan_outlives_its_dispatcher():
+    a, b, c = operands()
+    call = tessera.Dispatcher(threads=1).get(PROBLEM).bind(a, b, c)
+    call()
+    assert (c == 34).all()
+
+
+def test_policies(dispatcher):
+    rows = dispatcher.explain(PROBLEM)["candidates"]
+    with tessera.Dispatcher(threads=1, config=rows[-1]["config"]) as d:
+        assert d.get(PROBLEM).config.text == rows[-1]["config"]
+        assert d.info()["policy"] == "explicit"
+    with tessera.Dispatcher(threads=1, policy="model_topk", top_k=2) as d:
+        assert d.get(PROBLEM).info()["source"] == "measured"
+    with tessera.Dispatcher("null:gfx942") as d:
+        assert d.explain("gemm m=512 n=512 k=512 dtype=f16")["candidates"]
+    for options, match in (({"policy": "best"}, "unknown policy"), ({"policy": "explicit"}, "needs a config"),
+                           ({"device": "tpu"}, "unknown device"), ({"threads": -1}, "threads")):
+        with pytest.raises(tessera.BadInput, match=match):
+            tessera.Dispatcher(**options)
+
+
+def test_a_heuristic_of_ones_own():
+    seen = []
+
+    def widest(problem, candidates):
+        seen.append(problem)
+        widths = [tessera.KernelConfig(config).tile_n for config, _ in candidates]
+        return sorted(range(len(widths)), key=lambda i: -widths[i])
+
+    a, b, c = operands()
+    with tessera.Dispatcher(threads=1, rank=widest) as d:
+        plan = d.get(PROBLEM)
+        assert seen == [PROBLEM] and plan.info()["source"] == "callback"
+        assert plan.config.tile_n == max(tessera.KernelConfig(r["config"]).tile_n
+                                         for r in d.explain(PROBLEM)["candidates"])
+        assert (plan(a, b) == 34).all()
+    with tessera.Dispatcher(threads=1, rank=lambda p, c: 1 // 0) as d:
+        with pytest.raises(ZeroDivisionError):
+            d.get(PROBLEM)
+        with pytest.raises(ZeroDivisionError):  # and again, not an older error
+            d.explain(PROBLEM)
+    for answer, match in (([10 ** 6], "out of range"), ([-1], "out of range")):
+        with tessera.Dispatcher(threads=1, rank=lambda p, c: answer) as d:
+            with pytest.raises(tessera.BadInput, match=match):
+                d.get(PROBLEM)
+    with tessera.Dispatcher(threads=1, rank=lambda p, c: []) as d:
+        with pytest.raises(tessera.Unsupported, match="chose none"):
+            d.get(PROBLEM)
+
+
+def test_explain_correct_and_emit(dispatcher):
+    e = dispatcher.explain(PROBLEM, rejected=True)
+    assert e["choice"]["config"] == e["candidates"][0]["config"]
+    assert all(r["rule"] and r["reason"] for r in e["rejected"])
+    c = dispatcher.correct(PROBLEM, e["rejected"][0]["config"])
+    assert not c["legal"] and c["rule"] == e["rejected"][0]["rule"]
+    assert c["suggestion"] is None or dispatcher.correct(PROBLEM, c["suggestion"])["legal"]
+    assert "#include" in dispatcher.emit(PROBLEM)
+    assert len(dispatcher.emit(PROBLEM, whole=True)) > len(dispatcher.emit(PROBLEM))
+
+
+def test_build(dispatcher):
+    calls = []
+    problems = [f"gemm m={m} n=20 k=17 dtype=f32 layout=rrr" for m in (33, 34, 35)]
+    assert dispatcher.build(problems, max_workers=2, progress=lambda *row: calls.append(row)) == ["", "", ""]
+    assert [row[:2] for row in calls] == [(1, 3), (2, 3), (3, 3)] and {row[2] for row in calls} == set(problems)
+
+    def stop(done, total, what):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        dispatcher.build(problems, max_workers=1, progress=stop)
+    assert dispatcher.build(problems) == ["", "", ""]  # usable afterwards
+
+
+def test_registries(tmp_path):
+    r = tessera.Registry("mine")
+    assert r.add("cpu_packed tile=*x64", dtype="f32", priority=2) and not r.add("cpu_packed tile=*x64", dtype="f32")
+    r.add("cpu_direct", arch="x86_*")
+    r.add("cpu_dot", arch="gfx*")
+    assert len(r) == 3 and [d.config for d in r][1] == "cpu_direct" and "mine" in repr(r)
+    assert r.filter(lambda d: d.arch != "gfx*") == 1 and len(r) == 2
+    again = tessera.Registry.from_json(r.json(indent=2))
+    assert again.declarations() == r.declarations()
+    other = tessera.Registry("other", "any cpu_dot priority=1\n")
+    assert other.merge(r) == 2 and other.merge(r) == 0
+    only = tessera.Registry()
+    only.add("cpu_direct")
+    assert only.select(PROBLEM, threads=1).family == "cpu_direct"
+    a, b, c = operands()
+    with only.build([PROBLEM], max_workers=1, threads=1) as d:
+        assert (d.run(PROBLEM, a, b) == 34).all() and d.get(PROBLEM).config.family == "cpu_direct"
+    for bad in ("nothing", "cpu_packed tile=0", "cpu_packed\nany cpu_dot", "cpu_packed tiles=1x1"):
+        with pytest.raises(tessera.BadInput):
+            tessera.Registry().add(bad)
+    with pytest.raises(tessera.BadInput, match="unknown key"):
+        tessera.Registry.from_json(json.dumps({**r.to_dict(), "extra": 1}))
+    with pytest.raises(ZeroDivisionError):
+        r.filter(lambda d: 1 // 0)
+    assert len(r) == 2
+    with pytest.raises(tessera.Unsupported, match="declares none"):
+        tessera.Registry("none", "any cpu_dot priority=1 dtype=i8").select(PROBLEM, threads=1)
+
+
+def test_jobs(tmp_path):
+    facts = tessera.create_pack(tmp_path / "some.pack", [PROBLEM], threads=1)
+    assert facts["kernels"] == 1 and tessera.job("pack", action="check", path=tmp_path / "some.pack")["damaged"] == []
+    with tessera.Dispatcher(threads=1, packs=[tmp_path / "some.pack"], cache_dir=tmp_path / "cache") as d:
+        assert d.get(PROBLEM).info()["build"]["from"] == "pack"
+    assert tessera.cache(cache_dir=tmp_path / "cache")["entries"] == 0
+    seen = []
+    made = tessera.generate(tmp_path / "set", ["f32"], arch="x86_avx2", progress=lambda *row: seen.append(row))
+    assert made["kernels"] > 0 and len(seen) == made["kernels"]
+    for name, options, match in (("nothing", {}, "unknown job"), ("cache", {"action": "burn"}, "burn"),
+                                 ("cache", {"acton": "stats"}, "act"), ("pack", {"action": "list", "path": "/x"}, "/x")):
+        with pytest.raises(tessera.Error, match=match):
+            tessera.job(name, **options)
+
+
+def test_library_facts():
+    facts = tessera.library()
+    assert tessera.version() == tessera.__version__ == facts["version"]
+    assert {"f32", "bf16", "i8"} <= {t["name"] for t in facts["dtypes"]}
+    assert tessera.device()["threads"] >= 1
+    assert len(tessera.suite("cpu_gemm")) > 50
+    assert dir(tessera) and all(getattr(tessera, name) is not None for name in tessera.__all__)
