@@ -38,17 +38,18 @@ namespace {
 
 using namespace tessera;
 
-#define DRIVER(X)                                                                                         \
-  X(cuInit)                                                                                               \
-  X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuStreamCreate) X(cuStreamSynchronize)                 \
-      X(cuStreamBeginCapture_v2) X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch)    \
-          X(cuGraphDestroy) X(cuGraphExecDestroy) X(cuEventCreate) X(cuEventRecord) X(cuEventElapsedTime) \
-              X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyDtoD_v2)   \
-                  X(cuMemsetD8Async)
-#define LT(X)                                                                                        \
-  X(cublasLtCreate)                                                                                  \
-  X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute)         \
-      X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate) \
+#define DRIVER(X)                                                                                        \
+  X(cuInit)                                                                                              \
+  X(cuDevicePrimaryCtxRetain)                                                                            \
+  X(cuCtxSetCurrent) X(cuStreamCreate) X(cuStreamSynchronize) X(cuStreamBeginCapture_v2)                 \
+      X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphDestroy)            \
+          X(cuGraphExecDestroy) X(cuEventCreate) X(cuEventRecord) X(cuEventElapsedTime) X(cuMemAlloc_v2) \
+              X(cuMemFree_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyDtoD_v2) X(cuMemsetD8Async)
+#define LT(X)                                                                                  \
+  X(cublasLtCreate)                                                                            \
+  X(cublasLtMatmulDescCreate)                                                                  \
+  X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) \
+      X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate)                         \
           X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmul)
 #define DECLARE(f) decltype(&f) p_##f;
 DRIVER(DECLARE)
@@ -311,9 +312,8 @@ int main(int argc, char** argv) {
     const Problem& p = row.problem;
     const GemmView v = lower(p);
     const auto round = [](int64_t x) { return (x + (1 << 18) - 1) >> 18 << 18; };
-    const int64_t bytes[] = {round(extent(v.a, v.groups) * bytes_of(v.a.type)),
-                             round(extent(v.b, v.groups) * bytes_of(v.b.type)),
-                             round(extent(v.c, v.groups) * bytes_of(v.c.type))};
+    const int64_t bytes[] = {round(v.a.extent * bytes_of(v.a.type)), round(v.b.extent * bytes_of(v.b.type)),
+                             round(v.c.extent * bytes_of(v.c.type))};
     const int64_t all = bytes[0] + bytes[1] + bytes[2];
     if (all > number("max_mb") * 1e6) continue;
     ++done;
@@ -331,7 +331,7 @@ int main(int argc, char** argv) {
         CUdeviceptr at = pool + static_cast<CUdeviceptr>(all * i);
         const Operand* operands[] = {&v.a, &v.b};
         for (int j = 0; j < 2; ++j) {
-          const int64_t count = extent(*operands[j], v.groups);
+          const int64_t count = operands[j]->extent;
           if (i == 0) {
             host.resize(static_cast<size_t>(count * bytes_of(operands[j]->type)));
             fill(operands[j]->type, FillKind::uniform, static_cast<uint64_t>(j + 1), host.data(), count);
@@ -391,7 +391,7 @@ int main(int argc, char** argv) {
                            stream));
         kernel.run(set[0]);
         CU(cuStreamSynchronize(stream));
-        relative = difference(v.c.type, set[0].c, reference, static_cast<size_t>(extent(v.c, v.groups)));
+        relative = difference(v.c.type, set[0].c, reference, static_cast<size_t>(v.c.extent));
         if (!(relative < 5e-3)) ++wrong, std::printf("WRONG %s: %g\n", to_string(p).c_str(), relative);
       } else {
         kernel.run(set[0]);

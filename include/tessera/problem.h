@@ -1,11 +1,19 @@
 // A Problem is what the caller wants computed. It knows nothing of hardware.
 //
-//   C[b] = epilogue(alpha * A[b] B[b] + beta * C[b]),  A: m x k, B: k x n, C: m x n row-major, b < batch
+//   gemm             C[b] = epilogue(alpha * A[b] B[b] + beta * C[b]),  A: m x k, B: k x n, C: m x n
+//   row-major, b < batch conv_fwd         C = epilogue(alpha * conv(A, B) + beta * C),  A: the input, B: the
+//   filter, C: the output conv_bwd_data    the gradient of the input,   A: that of the output, B: the filter,
+//   C: that of the input conv_bwd_weight  the gradient of the filter,  A: that of the output, B: the input,
+//   C: that of the filter
+//
+// Convolutions are grouped, 1- to 3-dimensional, and "conv" is the correlation of neural networks: no filter
+// is flipped. Layouts: N(spatial)GC, GK(filter)C, N(spatial)GK.
 //
 // Its text form is the CLI argument, log field, database key and test line alike; parsing its own print is
 // the identity. Grammar: docs/text_form.md.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,10 +23,32 @@
 
 namespace tessera {
 
-enum class Op : uint8_t { gemm };
+enum class Op : uint8_t { gemm, conv_fwd, conv_bwd_data, conv_bwd_weight };
 
-// Order of A, B, C: r row-major, c column-major. C is always row-major.
-enum class Layout : uint8_t { rcr, rrr, crr, ccr };
+// Order of A, B, C: r row-major, c column-major. C is always row-major. Of a convolution, where its channels
+// are.
+enum class Layout : uint8_t { rcr, rrr, crr, ccr, channels_last };
+
+// Sizes of a convolution, those of the forward pass in every direction. Spatial axes are the last `dims` of
+// three, outermost first; the others have extent, filter, stride and dilation 1.
+struct ConvShape {
+  static constexpr int kAxes = 3;
+  using Axes = std::array<int64_t, kAxes>;
+
+  int dims = 0;          // 1 to 3
+  int64_t n = 1, g = 1;  // images, groups
+  int64_t c = 0, k = 0;  // input and output channels, per group
+  Axes in = {1, 1, 1}, filter = {1, 1, 1};
+  Axes stride = {1, 1, 1}, dilation = {1, 1, 1};
+  Axes pad_lo = {}, pad_hi = {};  // zeros before and after the input
+
+  // Positions of the filter along an axis. The shape must be valid.
+  int64_t out(int axis) const {
+    const auto i = static_cast<size_t>(axis);
+    return (in[i] + pad_lo[i] + pad_hi[i] - (filter[i] - 1) * dilation[i] - 1) / stride[i] + 1;
+  }
+  bool operator==(const ConvShape&) const = default;
+};
 
 struct Problem {
   static constexpr int64_t kPacked = -1;  // stride or leading dimension: as tight as the sizes allow
@@ -37,6 +67,7 @@ struct Problem {
           stride_c = kPacked;  // elements between batches; a, b may be 0
   double alpha = 1, beta = 0;  // defaults of a run; kernels do not depend on them
   Epilogue epilogue;
+  ConvShape conv;  // instead of the sizes and strides above
 
   // Throws Error(bad_input) with the reason: unknown words, missing or bad sizes, impossible strides,
   // overflow.
@@ -60,7 +91,11 @@ std::string to_string(const Problem& p);
 uint64_t hash(const Problem& p);  // allocation-free
 std::string_view to_string(Layout layout);
 std::string_view to_string(Op op);
+Op parse_op(std::string_view word);        // Error(bad_input) with the known names
+bool is_op(std::string_view word);         // whether a problem's text starts with it
+std::string types_text(const Problem& p);  // the value of dtype=: "bf16", "u8xi8"
 
+inline bool is_conv(Op op) { return op != Op::gemm; }
 inline bool a_is_row_major(Layout l) { return l == Layout::rcr || l == Layout::rrr; }
 inline bool b_is_row_major(Layout l) { return l == Layout::rrr || l == Layout::crr; }
 

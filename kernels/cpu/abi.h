@@ -14,6 +14,7 @@ struct EpilogueArgs {
   const void* d[kMaxD];                  // one per step that reads a D tensor, in order
   long long d_row[kMaxD], d_col[kMaxD];  // element strides; 0 broadcasts
   float params[kMaxSteps][2];
+  const long long* rows;  // Config::row_table: where row i of the product is in C and in full D tensors
 };
 
 // How `rows` are cut into register tiles: `tall` tiles of `height` rows, then `low` ones of height - 1 (of

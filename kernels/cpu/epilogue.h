@@ -77,6 +77,7 @@ struct Epilogue {
 
   // L accumulators that belong at (row, col), (row, col + 1), ... of C.
   static TSR_INLINE void store(Acc acc, const EpilogueArgs& e, long long row, long long col, int live) {
+    if constexpr (requires { Config::row_table; }) row = e.rows[row];
     char* c = static_cast<char*>(e.c) + (row * e.c_stride + col) * bytes_of(Config::type_out);
     if constexpr (kInt) {
       if (e.plain || (e.alpha == 1.0f && e.beta == 1.0f)) {

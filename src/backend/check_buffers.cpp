@@ -13,11 +13,8 @@ struct Range {
   bool overlaps(const Range& o) const { return begin < o.begin + o.bytes && o.begin < begin + bytes; }
 };
 
-Range range_of(const void* p, const Operand& o, int64_t groups) {
-  if (o.rows == 0 || o.cols == 0) return {};
-  const int64_t last =
-      (groups - 1) * o.group_stride + (o.rows - 1) * o.row_stride + (o.cols - 1) * o.col_stride;
-  return {static_cast<const char*>(p), (last + 1) * bytes_of(o.type)};
+Range range_of(const void* p, const Operand& o) {
+  return {static_cast<const char*>(p), o.extent * bytes_of(o.type)};
 }
 
 void require(const void* p, int alignment, const std::string& name) {
@@ -37,7 +34,7 @@ void check_buffers(const GemmView& view, const Buffers& buffers, size_t packed_b
     require(buffers.b, view.b_prepacked ? 4 : bytes_of(view.b.type), "b");
   }
   require(buffers.c, bytes_of(view.c.type), "c");
-  const Range c = range_of(buffers.c, view.c, view.groups);
+  const Range c = range_of(buffers.c, view.c);
   auto refuse_overlap = [&](const Range& input, const std::string& name) {
     if (c.overlaps(input)) {
       throw Error(ErrorCode::bad_input, "buffer c overlaps buffer " + name,
@@ -45,10 +42,10 @@ void check_buffers(const GemmView& view, const Buffers& buffers, size_t packed_b
     }
   };
   if (reads_operands) {
-    refuse_overlap(range_of(buffers.a, view.a, view.groups), "a");
+    refuse_overlap(range_of(buffers.a, view.a), "a");
     refuse_overlap(view.b_prepacked
                        ? Range{static_cast<const char*>(buffers.b), static_cast<int64_t>(packed_b_bytes)}
-                       : range_of(buffers.b, view.b, view.groups),
+                       : range_of(buffers.b, view.b),
                    "b");
   }
   int used = 0;
@@ -58,10 +55,7 @@ void check_buffers(const GemmView& view, const Buffers& buffers, size_t packed_b
     const void* d = buffers.d[static_cast<size_t>(used++)];
     const std::string name = "d[" + std::to_string(used - 1) + "] (" + std::string(kind.name) + ")";
     require(d, bytes_of(view.d), name);
-    const int64_t elements = kind.broadcast == Broadcast::row      ? view.n
-                             : kind.broadcast == Broadcast::column ? view.m
-                                                                   : view.groups * view.m * view.n;
-    refuse_overlap({static_cast<const char*>(d), elements * bytes_of(view.d)}, name);
+    refuse_overlap({static_cast<const char*>(d), view.d_elements(kind.broadcast) * bytes_of(view.d)}, name);
   }
   if (buffers.workspace && reinterpret_cast<uintptr_t>(buffers.workspace) % 64) {
     throw Error(ErrorCode::bad_input, "the workspace is not 64-byte aligned");

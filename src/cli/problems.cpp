@@ -7,10 +7,10 @@
 namespace tessera::cli {
 namespace {
 
-// "gemm", or "gemm m=..." in one word.
+// "gemm" or "conv_fwd", or "gemm m=..." in one word.
 bool starts_problem(std::string_view word) {
   const auto words = split_words(word);
-  return !words.empty() && words[0] == to_string(Op::gemm);
+  return !words.empty() && is_op(words[0]);
 }
 
 void append(std::vector<SuiteRow>& to, std::vector<SuiteRow> rows) {

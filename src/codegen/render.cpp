@@ -59,6 +59,7 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
   if (family.backend == BackendKind::cpu) {
     prelude.number("vector_bits", a.vector_bits);
     if (family.fixed_steps) add_steps(prelude, v, c);
+    if (v.window && v.window->divisor() > 1) prelude.number("row_table", 1);  // see strided_parts()
   } else {  // loads from memory are part of the kernel
     prelude.number("a_along_k", v.a.col_stride == 1);
     prelude.number("b_along_k", v.b.row_stride == 1);

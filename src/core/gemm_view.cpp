@@ -1,34 +1,25 @@
 #include "core/gemm_view.h"
 
+#include "core/lower_conv.h"
+
 namespace tessera {
 namespace {
 
 Operand matrix(DType type, int64_t rows, int64_t cols, bool row_major, int64_t leading,
                int64_t group_stride) {
-  return {type, rows, cols, row_major ? leading : 1, row_major ? 1 : leading, group_stride};
+  Operand o{.type = type, .rows = rows, .cols = cols};
+  o.row_stride = row_major ? leading : 1;
+  o.col_stride = row_major ? 1 : leading;
+  o.group_stride = group_stride;
+  return o;
 }
 
-}  // namespace
-
-double GemmView::bytes() const {
-  // An operand that all groups share (stride 0) is read once.
-  auto size = [this](const Operand& o) {
-    const double one = static_cast<double>(o.rows) * o.cols * bytes_of(o.type);
-    return o.group_stride == 0 ? one : one * groups;
-  };
-  double d_bytes = 0;
-  for (const EpilogueStep& step : epilogue) {
-    const EpilogueKindInfo& kind = info(step.kind);
-    if (!kind.takes_d) continue;
-    const double elements = kind.broadcast == Broadcast::none  ? static_cast<double>(groups) * m * n
-                            : kind.broadcast == Broadcast::row ? static_cast<double>(n)
-                                                               : static_cast<double>(m);
-    d_bytes += elements * bytes_of(d);
-  }
-  return size(a) + size(b) + size(c) + d_bytes;
+int64_t extent(const Operand& o, int64_t groups) {
+  if (o.rows == 0 || o.cols == 0) return 0;
+  return (groups - 1) * o.group_stride + (o.rows - 1) * o.row_stride + (o.cols - 1) * o.col_stride + 1;
 }
 
-GemmView lower(const Problem& p) {
+GemmView lower_gemm(const Problem& p) {
   GemmView v;
   v.groups = p.batch;
   v.m = p.m;
@@ -37,9 +28,43 @@ GemmView lower(const Problem& p) {
   v.a = matrix(p.a, p.m, p.k, a_is_row_major(p.layout), p.ld_a(), p.batch_stride_a());
   v.b = matrix(p.b, p.k, p.n, b_is_row_major(p.layout), p.ld_b(), p.batch_stride_b());
   v.c = matrix(p.out, p.m, p.n, true, p.ld_c(), p.batch_stride_c());
+  v.d_strides = {.row = p.n, .group = p.m * p.n, .row_group = 0};
+  v.layout = p.layout;
+  v.work = static_cast<double>(p.batch) * p.m * p.n * p.k;
+  for (Operand* o : {&v.a, &v.b, &v.c}) o->extent = extent(*o, v.groups);
+  return v;
+}
+
+}  // namespace
+
+double GemmView::bytes() const {
+  // An operand that all groups share (stride 0) is read once.
+  auto size = [this](const Operand& o) {
+    if (o.patches) return static_cast<double>(o.extent) * bytes_of(o.type);
+    const double one = static_cast<double>(o.rows) * o.cols * bytes_of(o.type);
+    return o.group_stride == 0 ? one : one * groups;
+  };
+  double d_bytes = 0;
+  for (const EpilogueStep& step : epilogue) {
+    const EpilogueKindInfo& kind = info(step.kind);
+    if (!kind.takes_d) continue;
+    d_bytes += static_cast<double>(d_elements(kind.broadcast)) * bytes_of(d);
+  }
+  return size(a) + size(b) + size(c) + d_bytes;
+}
+
+int64_t GemmView::d_elements(Broadcast shape) const {
+  switch (shape) {
+    case Broadcast::row: return d_strides.row_group ? groups * n : n;
+    case Broadcast::column: return m;
+    default: return groups * m * n;
+  }
+}
+
+GemmView lower(const Problem& p) {
+  GemmView v = is_conv(p.op) ? lower_conv(p) : lower_gemm(p);
   v.acc = info(p.a).accumulator;
   v.d = p.d;
-  v.layout = p.layout;
   v.b_prepacked = p.prepack_b;
   v.epilogue = p.epilogue;
   return v;

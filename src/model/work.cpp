@@ -283,7 +283,7 @@ Work work_of(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const 
   const bool cpu = a.backend == BackendKind::cpu;
   w.rows = static_cast<double>(rows_of(v, c));
   w.cols = static_cast<double>(cols_of(v, c));
-  w.depth = static_cast<double>(v.k);
+  w.depth = v.depth();
   w.groups = static_cast<double>(v.groups);
   w.tile_m = std::max(cpu ? c.tile_m : c.block_m, 1);
   w.tile_n = std::max(cpu ? c.tile_n : c.block_n, 1);

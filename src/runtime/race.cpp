@@ -46,10 +46,7 @@ struct Scratch {
   void* data_;
 };
 
-int64_t extent_bytes(const Operand& o, int64_t groups) {
-  const int64_t one = (o.rows - 1) * o.row_stride + (o.cols - 1) * o.col_stride + 1;
-  return ((groups - 1) * o.group_stride + std::max<int64_t>(one, 1)) * bytes_of(o.type);
-}
+int64_t extent_bytes(const Operand& o) { return std::max<int64_t>(o.extent, 1) * bytes_of(o.type); }
 
 }  // namespace
 
@@ -57,8 +54,7 @@ std::vector<double> race(std::span<const std::unique_ptr<Kernel>> kernels, doubl
   if (kernels.empty()) return {};
   const GemmView v = lower(kernels[0]->problem());
   DeviceMemory* device = kernels[0]->memory();
-  Scratch a(device, extent_bytes(v.a, v.groups)), b(device, extent_bytes(v.b, v.groups)),
-      c(device, extent_bytes(v.c, v.groups));
+  Scratch a(device, extent_bytes(v.a)), b(device, extent_bytes(v.b)), c(device, extent_bytes(v.c));
   Scratch d(device, v.groups * v.m * v.n * bytes_of(v.d));
   std::vector<std::unique_ptr<Scratch>> packed;
   std::vector<Buffers> buffers(kernels.size());

@@ -82,16 +82,19 @@ constexpr Rule kRules[] = {
      "the AMX kernel does not split k"},
     {"packed_in_place", kPacked, reads("pack_a tile inst"),
      [](V v, C c, A) {
-       return c.pack_a || (v.m >= c.tile_m && words_in_place(v.a, v.k, c.inst_k) &&
+       return c.pack_a || (v.a.plain() && v.m >= c.tile_m && words_in_place(v.a, v.k, c.inst_k) &&
                            !(c.inst_k == 4 && v.a.type == DType::i8));
      },
      "A is read in place as 32-bit words of whole k groups, a whole tile of rows at a time, and never as "
      "signed "
      "bytes; otherwise pack_a=1"},
+    {"packed_rows", kPacked, reads("split_k"),
+     [](V v, C c, A) { return c.split_k == 1 || !v.window || v.window->divisor() == 1; },
+     "parts of a strided backward-data pass store their rows as soon as these are summed: split_k=1"},
     {"packed_b_in_place", kPacked, reads("pack_b block preshuffle inst"),
      [](V v, C c, A) {
-       return c.pack_b || (v.b.row_major() && v.b.type == DType::f32 && c.inst_k == 1 && !v.b_prepacked &&
-                           c.block_m == 0 && c.block_n == 0 && c.block_k == 0);
+       return c.pack_b || (v.b.plain() && v.b.row_major() && v.b.type == DType::f32 && c.inst_k == 1 &&
+                           !v.b_prepacked && c.block_m == 0 && c.block_n == 0 && c.block_k == 0);
      },
      "B is read in place only as 32-bit words whose rows are contiguous (row-major f32), and nothing is "
      "staged in "

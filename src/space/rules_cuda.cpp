@@ -35,6 +35,12 @@ bool streamed_along_k(V v, C c) { return c.swap_ab ? v.a.col_stride == 1 : v.b.r
 bool both_along_k(V v) { return v.a.col_stride == 1 && v.b.row_stride == 1; }
 
 constexpr Rule kRules[] = {
+    {"packed_d", kCudaFamilies, 0,
+     [](V v, C, A) {
+       return v.epilogue.d_count() == 0 ||
+              (v.d_strides.row == v.n && v.d_strides.group == v.m * v.n && v.d_strides.row_group == 0);
+     },
+     "D tensors of groups that lie beside each other"},
     {"wgmma_n", kTma, reads("block_n inst_n"), [](V, C c, A) { return c.block_n == c.inst_n; },
      "one wgmma spans the block: block_n is inst_n"},
     {"wgmma_m", kTma, reads("block_m wave"),

@@ -27,10 +27,6 @@ const PeerResult* find_peer(const BenchRow& row, const std::string& name) {
   return found == row.peers.end() ? nullptr : &*found;
 }
 
-std::string dtype_text(const Problem& p) {
-  return std::string(to_string(p.a)) + (p.b == p.a ? "" : "x" + std::string(to_string(p.b)));
-}
-
 std::string quoted(const std::string& cell) {
   if (cell.find_first_of(",\"\n") == cell.npos) return cell;
   std::string out = "\"";
@@ -179,9 +175,10 @@ std::string to_csv(const std::vector<BenchRow>& rows) {
   out += '\n';
   for (const BenchRow& row : rows) {
     const Problem& p = row.problem;
-    out += quoted(row.name) + ',' + std::string(to_string(p.op)) + ',' + dtype_text(p) + ',' +
-           std::string(to_string(p.layout)) + ',' + std::to_string(p.m) + ',' + std::to_string(p.n) + ',' +
-           std::to_string(p.k) + ',' + quoted(to_string(p)) + ',' + quoted(row.config) + ',' +
+    const GemmView v = lower(p);
+    out += quoted(row.name) + ',' + std::string(to_string(p.op)) + ',' + types_text(p) + ',' +
+           std::string(to_string(p.layout)) + ',' + std::to_string(v.m) + ',' + std::to_string(v.n) + ',' +
+           std::to_string(v.k) + ',' + quoted(to_string(p)) + ',' + quoted(row.config) + ',' +
            number_text(static_cast<float>(row.predicted_us)) + ',' +
            number_text(static_cast<float>(row.time_us)) + ',' +
            number_text(static_cast<float>(row.gflops())) + ',' +

@@ -72,10 +72,6 @@ GuardedBuffer filled(DType t, FillKind kind, uint64_t seed, int64_t count, size_
   return buffer;
 }
 
-int64_t d_count(const GemmView& v, Broadcast b) {
-  return b == Broadcast::row ? v.n : b == Broadcast::column ? v.m : v.groups * v.m * v.n;
-}
-
 template <class F>
 void for_each_row(const GemmView& v, F visit) {  // visit(index of the row's first element)
   for (int64_t g = 0; g < v.groups; ++g) {
@@ -84,11 +80,6 @@ void for_each_row(const GemmView& v, F visit) {  // visit(index of the row's fir
 }
 
 }  // namespace
-
-int64_t extent(const Operand& o, int64_t groups) {
-  if (o.rows == 0 || o.cols == 0) return 0;
-  return (groups - 1) * o.group_stride + (o.rows - 1) * o.row_stride + (o.cols - 1) * o.col_stride + 1;
-}
 
 double fill_value(DType t, FillKind kind, uint64_t seed, int64_t index) {
   return palette(t, kind).values[draw(seed, index)];
@@ -116,14 +107,15 @@ void fill(DType t, FillKind kind, uint64_t seed, void* out, int64_t count) {
 
 Operands::Operands(const Problem& problem, FillKind kind, uint64_t seed, size_t align)
     : problem_(problem), view_(lower(problem)), kind_(kind), seed_(seed) {
-  a_ = filled(view_.a.type, kind, seed_of(seed, kA), extent(view_.a, view_.groups), align);
-  b_ = filled(view_.b.type, kind, seed_of(seed, kB), extent(view_.b, view_.groups), align);
+  a_ = filled(view_.a.type, kind, seed_of(seed, kA), view_.a.extent, align);
+  b_ = filled(view_.b.type, kind, seed_of(seed, kB), view_.b.extent, align);
   for (const EpilogueStep& step : view_.epilogue) {
     const EpilogueKindInfo& row = info(step.kind);
     if (!row.takes_d) continue;
-    d_.push_back(filled(view_.d, kind, seed_of(seed, kD + d_.size()), d_count(view_, row.broadcast), align));
+    d_.push_back(
+        filled(view_.d, kind, seed_of(seed, kD + d_.size()), view_.d_elements(row.broadcast), align));
   }
-  c_ = GuardedBuffer(static_cast<size_t>(extent(view_.c, view_.groups) * bytes_of(view_.c.type)), align);
+  c_ = GuardedBuffer(static_cast<size_t>(view_.c.extent * bytes_of(view_.c.type)), align);
   reset_c();
 }
 
@@ -218,7 +210,7 @@ std::string Operands::damage() const {
   for (const auto& [name, buffer] : buffers) {
     if (std::string what = buffer->damage(); !what.empty()) return name + ": " + what;
   }
-  if (extent(view_.c, view_.groups) == view_.groups * view_.m * view_.n) return "";
+  if (view_.c.extent == view_.groups * view_.m * view_.n) return "";
   // Gaps between rows and batches of C: whatever no row covers must still be poison.
   const auto size = static_cast<size_t>(bytes_of(view_.c.type));
   const auto* bytes = static_cast<const unsigned char*>(c_.data());

@@ -85,7 +85,4 @@ class Operands {
   DeviceCopies device_;
 };
 
-// Elements from the first to the last of an operand, over all groups.
-int64_t extent(const Operand& o, int64_t groups);
-
 }  // namespace tessera

@@ -66,6 +66,10 @@ std::shared_ptr<const Peer> Peer::load(const std::string& name) {
 }
 
 std::optional<PeerKernel> Peer::prepare(const Problem& p, int threads, std::string* why) const {
+  if (is_conv(p.op)) {
+    *why = "only products of matrices are compared";
+    return std::nullopt;
+  }
   if (!p.epilogue.empty() || p.alpha != 1 || p.beta != 0) {
     *why = "only plain products are compared";
     return std::nullopt;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tune/element.h"
+#include "tune/factors.h"
 
 namespace tessera {
 namespace {
@@ -115,7 +116,8 @@ std::vector<int64_t> chosen(int64_t total, int64_t count, uint64_t seed) {
 }
 
 constexpr int64_t kMaxElements = int64_t{1} << 20;
-constexpr size_t kColumns = 64;  // computed together
+constexpr size_t kColumns = 64;                 // computed together, at most
+constexpr int64_t kFactors = int64_t{1} << 23;  // held at a time, but for one column
 
 // What the epilogue and the conversion to C see of one element's surroundings.
 class Finish {
@@ -140,9 +142,10 @@ class Finish {
       const EpilogueKindInfo& row = info(step.kind);
       double d = 0;
       if (row.takes_d) {
-        const int64_t at = row.broadcast == Broadcast::row      ? j
+        const DStrides& strides = v_.d_strides;
+        const int64_t at = row.broadcast == Broadcast::row      ? g * strides.row_group + j
                            : row.broadcast == Broadcast::column ? i
-                                                                : (g * v_.m + i) * v_.n + j;
+                                                                : g * strides.group + i * strides.row + j;
         d = load_element(v_.d, o_.d(next_d++), at);
       }
       x = apply_step(step, x, d);
@@ -202,16 +205,18 @@ std::vector<Expected> reference(const Operands& o, const Sample& s, double sum_e
   const bool integer = v.acc == DType::i32, whole_numbers = o.kind() == FillKind::integers;
   std::vector<Expected> out(s.size());
   const auto row_count = static_cast<int64_t>(s.rows.size());
-  std::vector<double> b(static_cast<size_t>(v.k) * kColumns);  // k x kColumns
+  const Factors factors(o);
+  const auto columns =
+      static_cast<size_t>(std::clamp<int64_t>(kFactors / std::max<int64_t>(v.k, 1), 1, kColumns));
+  std::vector<double> b(static_cast<size_t>(v.k) * columns);  // k x columns
   for (size_t g = 0; g < s.groups.size(); ++g) {
-    for (size_t first = 0; first < s.cols.size(); first += kColumns) {
-      const size_t width = std::min(kColumns, s.cols.size() - first);
+    for (size_t first = 0; first < s.cols.size(); first += columns) {
+      const size_t width = std::min(columns, s.cols.size() - first);
       std::vector<double> column(static_cast<size_t>(v.k)), b_norm(kColumns);
       for (size_t j = 0; j < width; ++j) {
-        load_elements(v.b.type, o.b(), s.groups[g] * v.b.group_stride + s.cols[first + j] * v.b.col_stride,
-                      v.b.row_stride, v.k, column.data());
+        factors.column(s.groups[g], s.cols[first + j], column.data());
         for (int64_t x = 0; x < v.k; ++x)
-          b[static_cast<size_t>(x) * kColumns + j] = column[static_cast<size_t>(x)];
+          b[static_cast<size_t>(x) * columns + j] = column[static_cast<size_t>(x)];
         b_norm[j] = norm(column.data(), v.k, 1);
       }
 #pragma omp parallel if (row_count * v.k > 16384)
@@ -220,13 +225,12 @@ std::vector<Expected> reference(const Operands& o, const Sample& s, double sum_e
 #pragma omp for schedule(static)
         for (int64_t r = 0; r < row_count; ++r) {
           const int64_t i = s.rows[static_cast<size_t>(r)];
-          load_elements(v.a.type, o.a(), s.groups[g] * v.a.group_stride + i * v.a.row_stride, v.a.col_stride,
-                        v.k, a.data());
+          factors.row(s.groups[g], i, a.data());
           const double a_norm = norm(a.data(), v.k, 1);
           double sum[kColumns] = {};  // of integers too: those below 2^53 are exact in a double
           for (int64_t x = 0; x < v.k; ++x) {
             const double factor = a[static_cast<size_t>(x)];
-            const double* line = &b[static_cast<size_t>(x) * kColumns];
+            const double* line = &b[static_cast<size_t>(x) * columns];
             for (size_t j = 0; j < kColumns; ++j) sum[j] += factor * line[j];
           }
           for (size_t j = 0; j < width; ++j) {

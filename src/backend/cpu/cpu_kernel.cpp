@@ -4,12 +4,13 @@
 #include "tessera/error.h"
 
 namespace tessera {
-CpuKernel::CpuKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem,
-                     const Choice& choice)
+
+CpuKernel::CpuKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, GemmView view,
+                     const Problem& problem, const Choice& choice)
     : Kernel(problem, choice),
       module_(std::move(module)),
       entry_(module_->entry()),
-      view_(lower(problem)),
+      view_(std::move(view)),
       config_(choice.config),
       alpha_(static_cast<float>(problem.alpha)),
       beta_(static_cast<float>(problem.beta)),
@@ -38,7 +39,9 @@ void CpuKernel::set_steps(tsr::EpilogueArgs& e, const Buffers& buffers) const {
     const EpilogueKindInfo& kind = info(step.kind);
     if (!kind.takes_d) continue;
     e.d[d] = buffers.d[static_cast<size_t>(d)];
-    e.d_row[d] = kind.broadcast == Broadcast::none ? view_.n : kind.broadcast == Broadcast::column ? 1 : 0;
+    e.d_row[d] = kind.broadcast == Broadcast::none     ? view_.d_strides.row
+                 : kind.broadcast == Broadcast::column ? 1
+                                                       : 0;
     e.d_col[d] = kind.broadcast == Broadcast::column ? 0 : 1;
     ++d;
   }
@@ -51,8 +54,11 @@ void CpuKernel::set_group(tsr::EpilogueArgs& e, const Buffers& buffers, int64_t 
     const EpilogueKindInfo& kind = info(step.kind);
     if (!kind.takes_d) continue;
     const char* base = static_cast<const char*>(buffers.d[static_cast<size_t>(d)]);
-    e.d[d++] =
-        kind.broadcast == Broadcast::none ? base + group * view_.m * view_.n * bytes_of(view_.d) : base;
+    const DStrides& strides = view_.d_strides;
+    const int64_t apart = kind.broadcast == Broadcast::none  ? strides.group
+                          : kind.broadcast == Broadcast::row ? strides.row_group
+                                                             : 0;
+    e.d[d++] = base + group * apart * bytes_of(view_.d);
   }
 }
 

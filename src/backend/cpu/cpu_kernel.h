@@ -14,6 +14,10 @@ namespace tessera {
 class CpuKernel : public Kernel {
  public:
   CpuKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem,
+            const Choice& choice)
+      : CpuKernel(std::move(module), arch, lower(problem), problem, choice) {}
+  // Of a part of the problem.
+  CpuKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, GemmView view, const Problem& problem,
             const Choice& choice);
 
   void run(const Buffers& buffers) const override;

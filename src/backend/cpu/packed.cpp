@@ -6,9 +6,12 @@
 #include <cstring>
 #include <vector>
 
+#include "backend/check_buffers.h"
 #include "backend/cpu/arena.h"
+#include "backend/cpu/gather.h"
 #include "backend/cpu/pack.h"
 #include "core/tile_math.h"
+#include "tessera/error.h"
 
 namespace tessera {
 namespace {
@@ -26,9 +29,10 @@ constexpr int64_t kMostPackedB = int64_t{8} << 20, kMostSums = int64_t{8} << 20;
 
 class PackedKernel : public CpuKernel {
  public:
-  PackedKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem,
-               const Choice& choice)
-      : CpuKernel(std::move(module), arch, problem, choice),
+  PackedKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, StridedPart part,
+               const Problem& problem, const Choice& choice)
+      : CpuKernel(std::move(module), arch, std::move(part.view), problem, choice),
+        taps_(std::move(part.taps)),
         packer_(panel_packer(vector_bits_)),
         row_packer_(row_packer(vector_bits_)),
         group_(inst_.k),
@@ -50,12 +54,14 @@ class PackedKernel : public CpuKernel {
     b_in_place_ = !config_.pack_b;
     choose_blocks(arch);
     a_bytes_ = pack_a_ ? round_up(a_block_bytes(), kCacheLine) : 0;
+    table_bytes_ =
+        view_.c_rows ? round_up((rows_ + tile_m_) * static_cast<int64_t>(sizeof(long long)), kCacheLine) : 0;
     const bool keeps_b = by_blocks_ || blocks(most_.m, rows_) > 1;
     const bool copies_b = !view_.b_prepacked && (!b_in_place_ || view_.n % tile_n_ != 0);
     b_bytes_ = copies_b ? round_up(panel_b(depth_) * (keeps_b ? cols_ / tile_n_ : 1), kCacheLine) : 0;
     sums_bytes_ = most_.k > depth_ && config_.split_k == 1 ? round_up(most_.m * cols_ * 4, kCacheLine) : 0;
     part_bytes_ = config_.split_k > 1 ? round_up(view_.m * round_up(view_.n, tile_n_) * 4, kCacheLine) : 0;
-    one_block_ = tasks_.size() == 1 && !pack_a_ && !copies_b && most_.k <= depth_;
+    one_block_ = tasks_.size() == 1 && !pack_a_ && !copies_b && most_.k <= depth_ && !view_.c_rows;
   }
 
   void run_unchecked(const Buffers& buffers) const override {
@@ -89,11 +95,13 @@ class PackedKernel : public CpuKernel {
   void pack_b(const void* b, void* packed, int64_t ldb) const override {
     if (!view_.b_prepacked) return CpuKernel::pack_b(b, packed, ldb);
     Operand o = view_.b;
-    const int64_t leading = ldb == Problem::kPacked ? o.contiguous() : ldb;
-    (o.row_major() ? o.row_stride : o.col_stride) = leading;
-    // One B for all batches is packed once for each.
+    if (ldb != Problem::kPacked) {
+      if (is_conv(problem_.op)) throw Error(ErrorCode::bad_input, "a filter has no leading dimension");
+      (o.row_major() ? o.row_stride : o.col_stride) = ldb;
+      if (o.group_stride != 0) o.group_stride = ldb * (o.row_major() ? o.rows : o.cols);
+    }
     const int64_t stride =
-        o.group_stride == 0 ? 0 : leading * (o.row_major() ? o.rows : o.cols) * bytes_of(o.type);
+        o.group_stride * bytes_of(o.type);  // one B for all batches is packed once for each
     for (int64_t g = 0; g < view_.groups; ++g) {
       for (int64_t n = 0; n < view_.n; n += tile_n_) {
         pack_b_panel(static_cast<const char*>(b) + g * stride, o, 0, view_.k, n, view_.n,
@@ -123,7 +131,7 @@ class PackedKernel : public CpuKernel {
   // Whether the kernel can take its words of A from where they lie: 32-bit words of whole k groups, a whole
   // tile of rows.
   bool a_fits_in_place() const {
-    if (view_.m < tile_m_) return false;
+    if (view_.m < tile_m_ || !view_.a.plain()) return false;
     if (group_ == 1) return view_.a.type == DType::f32;
     return compute_type(view_.a.type, inst_) == view_.a.type && bytes_of(view_.a.type) * group_ == 4 &&
            view_.a.row_major() && view_.k % group_ == 0;
@@ -195,7 +203,7 @@ class PackedKernel : public CpuKernel {
     return a_as_rows() ? rows * a_row_bytes(depth_) : ceil_div(rows, tile_m_) * a_panel_bytes(depth_);
   }
 
-  int64_t thread_bytes() const { return a_bytes_ + b_bytes_ + sums_bytes_; }
+  int64_t thread_bytes() const { return a_bytes_ + b_bytes_ + sums_bytes_ + table_bytes_; }
   int busy_threads() const {
     return static_cast<int>(std::min<int64_t>(threads_, static_cast<int64_t>(tasks_.size())));
   }
@@ -244,6 +252,15 @@ class PackedKernel : public CpuKernel {
   void pack_b_panel(const char* b, const Operand& o, int64_t k0, int64_t depth, int64_t n0, int64_t n1,
                     void* out) const {
     const int live = static_cast<int>(std::min<int64_t>(tile_n_, n1 - n0));
+    if (!o.plain()) {
+      PanelSource words{b, o.row_stride, o.col_stride, o.type, group_, false};
+      if (o.patches)
+        return pack_patch_panel(packer_, *view_.window, words, {k0, depth, n0, live}, tile_n_,
+                                static_cast<char*>(out));
+      words.data += n0 * o.col_stride * bytes_of(o.type);
+      return pack_block_panel(packer_, o, taps_, words, k0, {depth, live, tile_n_, flip_a_},
+                              static_cast<char*>(out));
+    }
     packer_({b + (k0 * o.row_stride + n0 * o.col_stride) * bytes_of(o.type), o.row_stride, o.col_stride,
              o.type, group_, false},
             {depth, live, tile_n_, flip_a_}, out);
@@ -267,7 +284,13 @@ class PackedKernel : public CpuKernel {
       args.a_row_bytes = a_row_bytes(depth);
       args.a_step_bytes = 4;
       args.a_tile_bytes = 0;
-      row_packer_(source(m0), depth, rows, args.a_row_bytes, out);
+      if (o.patches) {
+        PanelSource words = source(0);
+        words.data = a;
+        pack_patch_rows(row_packer_, *view_.window, words, {m0, rows, k0, depth}, args.a_row_bytes, out);
+      } else {
+        row_packer_(source(m0), depth, rows, args.a_row_bytes, out);
+      }
       if (rows < tile_m_) {
         std::memset(out + rows * args.a_row_bytes, 0,
                     static_cast<size_t>((tile_m_ - rows) * args.a_row_bytes));
@@ -308,6 +331,7 @@ class PackedKernel : public CpuKernel {
     char* a_block = space;
     char* b_block = a_block + a_bytes_;
     char* sums = b_block + b_bytes_;
+    auto* table = reinterpret_cast<long long*>(sums + sums_bytes_);
     int64_t sums_stride = cols_;
     const bool split = config_.split_k > 1;
     const char* a = group_a(buffers, t.group);
@@ -337,6 +361,7 @@ class PackedKernel : public CpuKernel {
           const int64_t m1 = t.m1 - m0 - rows_ < tile_m_ ? t.m1 : m0 + rows_;
           args.rows = m1 - m0;
           args.row0 = m0;
+          if (view_.c_rows) set_table(m0, args, epilogue, table);
           if (pack_a_) {
             pack_a_block(a, m0, m1, k0, depth, a_block, args);
           } else {
@@ -390,20 +415,33 @@ class PackedKernel : public CpuKernel {
     args.next_b_bytes = panel_b(depth);
   }
 
+  // Where the rows of a call from `row` on are in C.
+  void set_table(int64_t row, tsr::PackedArgs& args, tsr::EpilogueArgs& epilogue, long long* table) const {
+    for (int64_t i = 0; i < args.rows; ++i) table[i] = view_.c_rows->row(row + i);
+    epilogue.rows = table;
+    args.row0 = 0;
+  }
+
   // The epilogue over finished sums of one group, or over zeros: a pass over no k at all.
-  void epilogue_only(void* sums, int64_t stride, const tsr::EpilogueArgs& epilogue) const {
+  void epilogue_only(void* sums, int64_t stride, tsr::EpilogueArgs epilogue) const {
     tsr::PackedArgs args{};
-    args.rows = view_.m;
     args.first = !sums;
     args.last = 1;
     args.partial_stride = stride;
     args.epilogue = &epilogue;
     args.start = kZeros;
-    for (int64_t n0 = 0; n0 < view_.n; n0 += tile_n_) {
-      args.cols = std::min<int64_t>(tile_n_, view_.n - n0);
-      args.col0 = n0;
-      if (sums) args.partial = static_cast<char*>(sums) + n0 * 4;
-      entry_(&args);
+    constexpr int64_t kTable = 256;
+    long long table[kTable];
+    const int64_t step = view_.c_rows ? kTable : view_.m;
+    for (int64_t m0 = 0; m0 < view_.m; m0 += step) {
+      args.rows = std::min(step, view_.m - m0);
+      if (view_.c_rows) set_table(m0, args, epilogue, table);
+      for (int64_t n0 = 0; n0 < view_.n; n0 += tile_n_) {
+        args.cols = std::min<int64_t>(tile_n_, view_.n - n0);
+        args.col0 = n0;
+        if (sums) args.partial = static_cast<char*>(sums) + n0 * 4;
+        entry_(&args);
+      }
     }
   }
 
@@ -442,6 +480,7 @@ class PackedKernel : public CpuKernel {
     for (int64_t i = 0; i < count; ++i) total[i] += part[i];
   }
 
+  std::vector<int64_t> taps_;  // of B's blocks, those in use; empty: all
   PackPanel packer_;
   PackRows row_packer_;
   int group_, tile_m_, tile_n_;
@@ -450,14 +489,65 @@ class PackedKernel : public CpuKernel {
   std::vector<Task> tasks_;
   Extent most_;                  // of a task
   int64_t depth_, rows_, cols_;  // block along k, m, n
-  int64_t a_bytes_, b_bytes_, sums_bytes_, part_bytes_;
+  int64_t a_bytes_, b_bytes_, sums_bytes_, part_bytes_, table_bytes_;
+};
+
+// A product in parts, one after another, each with threads, rows of C and taps of its own.
+class PartsKernel : public Kernel {
+ public:
+  PartsKernel(const std::shared_ptr<CpuModule>& module, const ArchSpec& arch, std::vector<StridedPart> parts,
+              const Problem& problem, const Choice& choice)
+      : Kernel(problem, choice), view_(lower(problem)) {
+    for (StridedPart& part : parts) {
+      parts_.push_back(std::make_unique<PackedKernel>(module, arch, std::move(part), problem, choice));
+    }
+  }
+
+  void run(const Buffers& buffers) const override {
+    check_buffers(view_, buffers, packed_b_bytes());
+    run_unchecked(buffers);
+  }
+
+  void run_unchecked(const Buffers& buffers) const override {
+    Buffers own = buffers;
+    for (const auto& part : parts_) {
+      part->run_unchecked(own);
+      if (view_.b_prepacked) own.b = static_cast<const char*>(own.b) + part->packed_b_bytes();
+    }
+  }
+
+  size_t workspace_bytes() const override {
+    size_t most = 0;
+    for (const auto& part : parts_) most = std::max(most, part->workspace_bytes());
+    return most;
+  }
+
+  size_t packed_b_bytes() const override {
+    size_t sum = 0;
+    for (const auto& part : parts_) sum += part->packed_b_bytes();
+    return sum;
+  }
+
+  void pack_b(const void* b, void* packed, int64_t ldb) const override {
+    char* to = static_cast<char*>(packed);
+    for (const auto& part : parts_) {
+      part->pack_b(b, to, ldb);
+      to += part->packed_b_bytes();
+    }
+  }
+
+ private:
+  GemmView view_;
+  std::vector<std::unique_ptr<Kernel>> parts_;
 };
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_packed_kernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
                                            const Problem& problem, const Choice& choice) {
-  return std::make_unique<PackedKernel>(std::move(module), arch, problem, choice);
+  std::vector<StridedPart> parts = strided_parts(lower(problem));
+  if (parts.size() > 1) return std::make_unique<PartsKernel>(module, arch, std::move(parts), problem, choice);
+  return std::make_unique<PackedKernel>(std::move(module), arch, std::move(parts[0]), problem, choice);
 }
 
 }  // namespace tessera

@@ -99,7 +99,7 @@ inline std::vector<char> result(const Kernel& kernel, FillKind kind = FillKind::
   kernel.run(operands.bind(kernel));
   const GemmView& v = operands.view();
   const auto* c = static_cast<const char*>(operands.c());
-  return {c, c + extent(v.c, v.groups) * bytes_of(v.c.type)};
+  return {c, c + v.c.extent * bytes_of(v.c.type)};
 }
 
 }  // namespace tessera::testing_cpu

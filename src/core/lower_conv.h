@@ -1,0 +1,13 @@
+// Convolutions as products of matrices.
+#pragma once
+
+#include "core/gemm_view.h"
+
+namespace tessera {
+
+// What lower() does for a convolution but for what all operations have in common. One with a 1x1 filter,
+// stride 1 and no padding has plain operands, channels being neighbours in memory; of the others the images
+// are a matrix of patches.
+GemmView lower_conv(const Problem& p);
+
+}  // namespace tessera
