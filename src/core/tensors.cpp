@@ -26,13 +26,41 @@ Tensor matrix(std::string name, const Operand& o, int64_t groups) {
   return t;
 }
 
+// One after the other in memory, the last axis fastest.
+Tensor dense(std::string name, DType type, std::vector<int64_t> shape) {
+  Tensor t{.name = std::move(name), .type = type, .shape = std::move(shape)};
+  t.strides.assign(t.shape.size(), 1);
+  for (size_t i = t.shape.size() - 1; i-- > 0;) t.strides[i] = t.strides[i + 1] * t.shape[i + 1];
+  t.bytes = extent_bytes(t);
+  return t;
+}
+
+// N(spatial)GC of the input, GK(filter)C, N(spatial)GK of the output: as A, B and C by the direction.
+std::vector<Tensor> conv_tensors(const Problem& p) {
+  const ConvShape& c = p.conv;
+  std::vector<int64_t> x{c.n}, w{c.g, c.k}, y{c.n};
+  for (int i = ConvShape::kAxes - c.dims; i < ConvShape::kAxes; ++i) {
+    x.push_back(c.in[static_cast<size_t>(i)]);
+    w.push_back(c.filter[static_cast<size_t>(i)]);
+    y.push_back(c.out(i));
+  }
+  x.insert(x.end(), {c.g, c.c});
+  w.push_back(c.c);
+  y.insert(y.end(), {c.g, c.k});
+  const auto& a = p.op == Op::conv_fwd ? x : y;
+  const auto& b = p.op == Op::conv_bwd_weight ? x : w;
+  const auto& out = p.op == Op::conv_fwd ? y : p.op == Op::conv_bwd_data ? x : w;
+  return {dense("a", p.a, a), dense("b", p.b, b), dense("c", p.out, out)};
+}
+
 Operand broadcast_operand(const GemmView& v, Broadcast broadcast) {
   switch (broadcast) {
-    case Broadcast::row: return {v.d, 1, v.n, v.n, 1, 0};
-    case Broadcast::column: return {v.d, v.m, 1, 1, 1, 0};
+    case Broadcast::row: return {.type = v.d, .rows = 1, .cols = v.n, .row_stride = v.n, .col_stride = 1};
+    case Broadcast::column: return {.type = v.d, .rows = v.m, .cols = 1, .row_stride = 1, .col_stride = 1};
     case Broadcast::none: break;
   }
-  return {v.d, v.m, v.n, v.n, 1, v.m * v.n};
+  return {
+      .type = v.d, .rows = v.m, .cols = v.n, .row_stride = v.n, .col_stride = 1, .group_stride = v.m * v.n};
 }
 
 }  // namespace
@@ -40,15 +68,24 @@ Operand broadcast_operand(const GemmView& v, Broadcast broadcast) {
 std::vector<Tensor> tensors(const Problem& p) {
   const GemmView v = lower(p);
   std::vector<Tensor> out;
-  out.push_back(matrix("a", v.a, v.groups));
-  out.push_back(matrix("b", v.b, v.groups));
-  out.back().packed = v.b_prepacked;
-  out.push_back(matrix("c", v.c, v.groups));
-  out.back().written = true;
+  if (is_conv(p.op)) {
+    out = conv_tensors(p);
+  } else {
+    out = {matrix("a", v.a, v.groups), matrix("b", v.b, v.groups), matrix("c", v.c, v.groups)};
+  }
+  out[1].packed = v.b_prepacked;
+  out[2].written = true;
   for (const EpilogueStep& step : v.epilogue) {
     const EpilogueKindInfo& kind = info(step.kind);
     if (!kind.takes_d) continue;
     const bool shared = kind.broadcast != Broadcast::none;
+    if (is_conv(p.op)) {
+      const std::string name = "d" + std::to_string(out.size() - 3);
+      out.push_back(
+          dense(name, v.d, shared ? std::vector<int64_t>{v.d_elements(kind.broadcast)} : out[2].shape));
+      out.back().step = kind.name;
+      continue;
+    }
     Tensor t = matrix("d" + std::to_string(out.size() - 3), broadcast_operand(v, kind.broadcast),
                       shared ? 1 : v.groups);
     if (shared) {  // a vector
