@@ -37,6 +37,14 @@ struct Candidate {
 using RankCallback =
     std::function<std::vector<size_t>(const Problem&, std::span<const Candidate> candidates)>;
 
+// Decisions made by measurement (tune_db.h reads stored ones). Thread-safe.
+class Decisions {
+ public:
+  virtual ~Decisions() = default;
+  // For this problem on that architecture with so many cores or compute units.
+  virtual std::optional<Choice> find(const std::string& arch, int units, const Problem& problem) const = 0;
+};
+
 // Every member has an initialiser: {.threads = 1} is a whole set of options, without a warning.
 struct DispatcherOptions {
   std::string device = "cpu";  // "cpu", "cuda", "null:ARCH" (plans, runs nothing)
@@ -48,6 +56,9 @@ struct DispatcherOptions {
   std::string cache_dir{};               // "": TESSERA_CACHE_DIR or the user's cache directory
   std::vector<std::string> packs{};      // prebuilt kernels to look in before compiling
   std::shared_ptr<Registry> registry{};  // the kernels to choose from; null: everything legal
+  // Asked before policies model and model_topk, and what policy tuned goes by. A stored configuration that is
+  // no longer legal, or not the registry's, counts as absent. Null: none.
+  std::shared_ptr<const Decisions> decisions{};
 };
 
 struct Explanation {

@@ -92,6 +92,13 @@ std::optional<float> parse_float(std::string_view text) { return finite(parse_wh
 std::string number_text(double v) { return shortest(v); }
 std::string number_text(float v) { return shortest(v); }
 
+std::string csv_cell(std::string_view text) {
+  if (text.find_first_of(",\"\n") == text.npos) return std::string(text);
+  std::string out = "\"";
+  for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
 std::string format(const char* fmt, ...) {
   va_list args;
   va_start(args, fmt);

@@ -22,6 +22,9 @@ std::optional<float> parse_float(std::string_view text);    // finite only
 std::string number_text(double v);
 std::string number_text(float v);
 
+// As a cell of a CSV file: quoted where it has to be.
+std::string csv_cell(std::string_view text);
+
 // printf-style, for human-readable output.
 std::string format(const char* fmt, ...) __attribute__((format(printf, 1, 2)));
 

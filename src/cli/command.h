@@ -60,7 +60,7 @@ struct Command {
   X(explain)                \
   X(emit)                   \
   X(generate)               \
-  X(arch) X(build) X(cache) X(pack) X(bench) X(sweep) X(registry) X(doctor) X(completion) X(help) X(version)
+  X(arch) X(build) X(cache) X(pack) X(bench) X(sweep) X(tune) X(db) X(registry) X(doctor) X(completion) X(help) X(version)
 
 #define TESSERA_DECLARE(name) extern const Command name##_command;
 TESSERA_COMMANDS(TESSERA_DECLARE)

@@ -12,7 +12,7 @@ std::span<const Command* const> commands() {
 }
 
 std::span<const Option> global_options() {
-  static constexpr std::array<Option, 11> kOptions = {{
+  static constexpr std::array<Option, 12> kOptions = {{
       {"--device", "DEVICE", "cpu, cpu:THREADS, cuda:N, or null:ARCH to plan without a device"},
       {"--threads", "N", "threads of a CPU run; 0 = all cores"},
       {"--policy", "POLICY", "how a kernel is chosen: model model_topk tuned explicit first_legal",
@@ -20,6 +20,8 @@ std::span<const Option> global_options() {
       {"--config", "CONFIG", "the kernel configuration to use, in text form"},
       {"--top-k", "K", "candidates that model_topk compiles and times"},
       {"--cache-dir", "DIR", "kernel cache instead of TESSERA_CACHE_DIR", Complete::directory},
+      {"--db", "FILE", "measurements and decisions, instead of TESSERA_DB; none = do without",
+       Complete::file},
       {"--pack", "FILE", "prebuilt kernels to look in first; may be repeated", Complete::file},
       {"--registry", "FILE", "choose only from the kernels this file declares; may be repeated",
        Complete::file},

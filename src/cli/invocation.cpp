@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "tessera/error.h"
 #include "tessera/registry.h"
+#include "tessera/tune_db.h"
 
 namespace tessera::cli {
 namespace {
@@ -99,8 +100,14 @@ Problem Invocation::problem() const {
   } catch (const Error& e) { throw UsageError(e.what()); }
 }
 
+std::string Invocation::database() const {
+  const std::string path = value("--db", default_tune_db());
+  return path == "none" ? "" : path;
+}
+
 DispatcherOptions Invocation::dispatcher_options() const {
   DispatcherOptions o;
+  o.decisions = open_decisions(database(), has("--db") && !database().empty());
   o.device = value("--device", "cpu");
   if (has("--arch")) {
     const std::string arch = value("--arch");

@@ -45,6 +45,9 @@ class Invocation {
   // Rows of --suite, with --dtype, --layout and the like applied.
   std::vector<SuiteRow> suite() const;
 
+  // The database of --db, TESSERA_DB or the cache directory; "" for --db none.
+  std::string database() const;
+
   // Dispatcher options from the global ones; --arch plans for another device.
   DispatcherOptions dispatcher_options() const;
 

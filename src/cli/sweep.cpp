@@ -1,17 +1,15 @@
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <iterator>
-#include <memory>
 
 #include "backend/backend.h"
 #include "base/fs.h"
 #include "base/interrupt.h"
-#include "base/progress.h"
 #include "base/text.h"
 #include "cli/output.h"
 #include "cli/problems.h"
+#include "cli/sweep_words.h"
 #include "tessera/error.h"
 #include "tune/journal.h"
 #include "tune/problem_generator.h"
@@ -43,26 +41,6 @@ constexpr Option kOptions[] = {
     {"--budget-ms", "MS", "run: measuring time of each configuration, at most (10)"},
     {"--cold", "", "run: measure with swept caches"},
 };
-
-std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe"); }
-
-double duration(const Invocation& call) {
-  if (!call.has("--budget")) return 0;
-  std::string text = call.value("--budget");
-  constexpr std::pair<char, double> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}};
-  double factor = 1;
-  for (const auto& [unit, seconds] : kUnits) {
-    if (text.ends_with(unit)) {
-      text.pop_back();
-      factor = seconds;
-      break;
-    }
-  }
-  const auto number = parse_number(text);
-  if (!number || *number <= 0)
-    throw UsageError("--budget takes a time like 90s, 20m or 2h, not '" + call.value("--budget") + "'");
-  return *number * factor;
-}
 
 // Schedulers that tell each of their processes which of how many it is.
 struct Scheduler {
@@ -172,34 +150,21 @@ std::string summary_text(const SweepSummary& s) {
 int run(const Invocation& call) {
   const std::string directory = call.word(0, "the directory of the sweep");
   call.no_more_words(1);
-  SweepOptions o;
-  o.worker = {own_path(), "sweep", "worker"};
-  o.cache_dir = call.value("--cache-dir");
+  SweepOptions o = sweep_options(call);
   choose_shard(call, o);
   const std::string stage = call.value("--stage", "all");
   if (stage != "all" && stage != "compile" && stage != "measure")
     throw UsageError("--stage is one of compile measure all");
   o.compile = stage != "measure";
   o.measure = stage != "compile";
-  o.jobs = static_cast<int>(call.integer("--jobs", 0));
   try {
     for (const std::string& text : call.list("--retry")) o.retry.insert(parse_sweep_outcome(text));
   } catch (const Error& e) { throw UsageError(e.what()); }
-  o.budget_s = duration(call);
-  o.limit_s = call.number("--limit-s", o.limit_s);
-  o.group = static_cast<size_t>(call.integer("--group", static_cast<int64_t>(o.group), 1));
-  o.timing.budget_ms = call.number("--budget-ms", o.timing.budget_ms);
-  o.timing.cold = call.has("--cold");
   finish_step_on_interrupt();
   SweepSummary s;
   {
-    std::unique_ptr<Progress> progress;
-    std::string shown;
-    s = run_sweep(directory, o, [&](const SweepProgress& p) {
-      if (call.has("--quiet")) return;
-      if (shown != p.stage) progress = std::make_unique<Progress>(shown = p.stage, p.total);
-      progress->update(p.done, p.total, p.what);
-    });
+    SweepBars bars(call);
+    s = run_sweep(directory, o, std::ref(bars));
   }
   if (call.json()) {
     print_json(summary_json(s).set("stopped", s.stopped).set("compiled", static_cast<int64_t>(s.compiled)));

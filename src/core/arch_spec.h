@@ -120,6 +120,9 @@ const ArchSpec& best_cpu_arch(std::span<const std::string_view> features);
 // Features of the running processor, in /proc/cpuinfo's words; those of AMX only where the kernel grants it.
 std::vector<std::string> cpu_features();
 
+// What the running processor calls itself; "" when the system does not say.
+std::string processor_name();
+
 // best_cpu_arch of the running processor, or the lesser one that TESSERA_ARCH names, with its core count and
 // cache sizes.
 ArchSpec detect_cpu();

@@ -24,13 +24,13 @@ std::string read_line(const std::string& path) {
   return line;
 }
 
-// The "flags" of the first processor.
-std::string cpu_flags() {
+// A value of the first processor.
+std::string cpuinfo(std::string_view key) {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     const size_t colon = line.find(':');
-    if (colon != line.npos && trim(std::string_view(line).substr(0, colon)) == "flags")
-      return line.substr(colon + 1);
+    if (colon != line.npos && trim(std::string_view(line).substr(0, colon)) == key)
+      return std::string(trim(std::string_view(line).substr(colon + 1)));
   }
   return {};
 }
@@ -97,6 +97,8 @@ const ArchSpec& wanted_arch(std::string_view name, const std::vector<std::string
 
 }  // namespace
 
+std::string processor_name() { return cpuinfo("model name"); }
+
 const ArchSpec& best_cpu_arch(std::span<const std::string_view> features) {
   const ArchSpec* best = nullptr;
   for (const ArchSpec& a : all_archs()) {
@@ -112,7 +114,7 @@ const ArchSpec& best_cpu_arch(std::span<const std::string_view> features) {
 }
 
 std::vector<std::string> cpu_features() {
-  const std::string flags = cpu_flags();
+  const std::string flags = cpuinfo("flags");
   std::vector<std::string> features;
   for (std::string_view f : split_words(flags)) features.emplace_back(f);
   if (!amx_granted()) std::erase_if(features, [](std::string_view f) { return f.starts_with("amx"); });

@@ -109,11 +109,15 @@ struct Dispatcher::Impl {
 
   Choice choose(const Problem& p, const GemmView& v, BuildInfo* info) {
     const auto start = Clock::now();
-    std::vector<Candidate> candidates = ranked_candidates(input(p, v));
+    ChoiceSource source;
+    std::vector<Candidate> candidates = ranked_candidates(input(p, v), &source);
     if (info) info->select_us = us_since(start);
+    const KernelConfig wanted = candidates[0].config;
     keep_available(v, candidates);
-    Choice choice{candidates[0].config, candidates[0].predicted_us, choice_source(options.policy)};
-    if (options.policy == Policy::model_topk) choice = fastest_of_top(p, v, candidates, info);
+    if (candidates[0].config != wanted) source = choice_source(options.policy);
+    Choice choice{candidates[0].config, candidates[0].predicted_us, source};
+    if (options.policy == Policy::model_topk && source != ChoiceSource::tuned)
+      choice = fastest_of_top(p, v, candidates, info);
     return choice;
   }
 
@@ -183,10 +187,10 @@ Explanation Dispatcher::explain(const Problem& problem, bool with_rejected) {
       });
     }
     const auto start = Clock::now();
-    out.candidates = ranked_candidates(impl_->input(p, view));
+    ChoiceSource source;
+    out.candidates = ranked_candidates(impl_->input(p, view), &source);
     out.select_us = us_since(start);
-    out.choice = {out.candidates[0].config, out.candidates[0].predicted_us,
-                  choice_source(impl_->options.policy)};
+    out.choice = {out.candidates[0].config, out.candidates[0].predicted_us, source};
     return out;
   });
 }

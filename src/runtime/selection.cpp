@@ -47,26 +47,27 @@ Order by_callback(const SelectionInput& in, std::span<const Candidate> candidate
   return order;
 }
 
-// No measurements are stored yet, so every problem is one that was never measured.
+// Asked only where no decision is stored.
 Order by_measurement(const SelectionInput&, std::span<const Candidate>) {
   throw Error(ErrorCode::unsupported, "policy 'tuned': this problem was never measured",
-              "policy model_topk measures the best predicted ones");
+              "tessera tune measures and stores; policy model_topk measures the best predicted ones");
 }
 
 struct PolicyRow {
   std::string_view name;
   Order (*rank)(const SelectionInput&, std::span<const Candidate>);
   ChoiceSource source;
+  bool takes_decisions;  // a stored decision goes before `rank`
 };
 
 // In the order of Policy.
 constexpr std::array<PolicyRow, 6> kPolicies = {{
-    {"model", by_prediction, ChoiceSource::model},
-    {"model_topk", by_prediction, ChoiceSource::measured},
-    {"tuned", by_measurement, ChoiceSource::tuned},
-    {"explicit", as_enumerated, ChoiceSource::explicit_config},
-    {"first_legal", as_enumerated, ChoiceSource::first_legal},
-    {"callback", by_callback, ChoiceSource::callback},
+    {"model", by_prediction, ChoiceSource::model, true},
+    {"model_topk", by_prediction, ChoiceSource::measured, true},
+    {"tuned", by_measurement, ChoiceSource::tuned, true},
+    {"explicit", as_enumerated, ChoiceSource::explicit_config, false},
+    {"first_legal", as_enumerated, ChoiceSource::first_legal, false},
+    {"callback", by_callback, ChoiceSource::callback, false},
 }};
 
 constexpr std::array<std::string_view, 6> kSources = {"tuned",       "model",    "explicit",
@@ -121,6 +122,17 @@ std::vector<KernelConfig> allowed_configs(const SelectionInput& in, std::vector<
   return out;
 }
 
+// Index of the candidate that a stored decision names; the number of candidates when there is none.
+size_t decided(const SelectionInput& in, std::span<const Candidate> candidates) {
+  const Decisions* decisions = in.options.decisions.get();
+  const auto choice =
+      decisions ? decisions->find(in.arch.name, in.arch.compute_units, in.problem) : std::nullopt;
+  if (!choice) return candidates.size();
+  const auto found = std::find_if(candidates.begin(), candidates.end(),
+                                  [&](const Candidate& c) { return c.config == choice->config; });
+  return static_cast<size_t>(found - candidates.begin());
+}
+
 }  // namespace
 
 std::string_view to_string(ChoiceSource s) { return kSources[static_cast<size_t>(s)]; }
@@ -154,7 +166,7 @@ std::string why_nothing_is_legal(const GemmView& view, const ArchSpec& arch) {
   return text;
 }
 
-std::vector<Candidate> ranked_candidates(const SelectionInput& in) {
+std::vector<Candidate> ranked_candidates(const SelectionInput& in, ChoiceSource* source) {
   std::vector<int> priorities;
   const std::vector<KernelConfig> configs = allowed_configs(in, &priorities);
   if (configs.empty()) {
@@ -166,9 +178,19 @@ std::vector<Candidate> ranked_candidates(const SelectionInput& in) {
   std::vector<Candidate> candidates(configs.size());
   for (size_t i = 0; i < configs.size(); ++i) candidates[i] = {configs[i], us[i]};
 
-  Order order = kPolicies[static_cast<size_t>(in.options.policy)].rank(in, candidates);
+  const PolicyRow& policy = kPolicies[static_cast<size_t>(in.options.policy)];
+  const size_t winner = policy.takes_decisions ? decided(in, candidates) : candidates.size();
+  Order order;
+  if (winner < candidates.size() && in.options.policy == Policy::tuned) {
+    order = {winner};
+  } else {
+    order = policy.rank(in, candidates);
+    const auto found = std::find(order.begin(), order.end(), winner);
+    if (found != order.end()) std::rotate(order.begin(), found, found + 1);
+  }
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t x, size_t y) { return priorities[x] > priorities[y]; });
+  if (source) *source = order[0] == winner ? ChoiceSource::tuned : policy.source;
   std::vector<Candidate> out;
   out.reserve(order.size());
   for (size_t i : order) out.push_back(candidates[i]);

@@ -27,13 +27,6 @@ const PeerResult* find_peer(const BenchRow& row, const std::string& name) {
   return found == row.peers.end() ? nullptr : &*found;
 }
 
-std::string quoted(const std::string& cell) {
-  if (cell.find_first_of(",\"\n") == cell.npos) return cell;
-  std::string out = "\"";
-  for (char c : cell) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
-}
-
 void run_ours(Dispatcher& dispatcher, const BenchOptions& o, BenchRow& row,
               std::unique_ptr<Operands>& operands, std::unique_ptr<Verifier>& verifier,
               std::vector<Repeated>& work) {
@@ -176,9 +169,9 @@ std::string to_csv(const std::vector<BenchRow>& rows) {
   for (const BenchRow& row : rows) {
     const Problem& p = row.problem;
     const GemmView v = lower(p);
-    out += quoted(row.name) + ',' + std::string(to_string(p.op)) + ',' + types_text(p) + ',' +
+    out += csv_cell(row.name) + ',' + std::string(to_string(p.op)) + ',' + types_text(p) + ',' +
            std::string(to_string(p.layout)) + ',' + std::to_string(v.m) + ',' + std::to_string(v.n) + ',' +
-           std::to_string(v.k) + ',' + quoted(to_string(p)) + ',' + quoted(row.config) + ',' +
+           std::to_string(v.k) + ',' + csv_cell(to_string(p)) + ',' + csv_cell(row.config) + ',' +
            number_text(static_cast<float>(row.predicted_us)) + ',' +
            number_text(static_cast<float>(row.time_us)) + ',' +
            number_text(static_cast<float>(row.gflops())) + ',' +

@@ -23,6 +23,7 @@
 #include "runtime/pack.h"
 #include "space/space.h"
 #include "tessera/error.h"
+#include "tune/database.h"
 #include "tune/journal.h"
 #include "tune/sweep_worker.h"
 
@@ -73,6 +74,7 @@ class Sweep {
     }
     if (backend_->compiler_identity().empty())
       throw Error(ErrorCode::unsupported, "a sweep needs a compiler", "tessera doctor says what is missing");
+    settle_device(directory);
     for (size_t i = 0; i < plan_.problems.size(); ++i) {
       if (i % static_cast<size_t>(options.shards) == static_cast<size_t>(options.shard))
         mine_.push_back(&plan_.problems[i]);
@@ -100,6 +102,22 @@ class Sweep {
   }
 
  private:
+  // All of a sweep is measured on one kind of device; the first to run writes down which.
+  void settle_device(const std::string& directory) const {
+    const ArchSpec& arch = backend_->arch();
+    const DeviceInfo here{arch.name, arch.compute_units,
+                          arch.backend == BackendKind::cpu ? processor_name() : arch.description};
+    const std::string path = directory + "/" + kDeviceFile;
+    if (!path_exists(path))
+      write_file_whole(path, Json::object({{"device", to_json(here)}, {"tool", TESSERA_VERSION}}).dump());
+    const DeviceInfo there = device_info_from_json(Json::parse(read_file(path), path).at("device"));
+    if (there == here) return;
+    throw Error(
+        ErrorCode::bad_input,
+        "this sweep is measured on " + to_json(there).dump() + ", and this is " + to_json(here).dump(),
+        "make a plan of its own for this device");
+  }
+
   bool stop() const {
     const double spent = std::chrono::duration<double>(Clock::now() - start_).count();
     return stop_requested() || (options_.budget_s > 0 && spent > options_.budget_s);
@@ -295,7 +313,7 @@ class Sweep {
       if (ran.culprit == group.size()) {
         log(LogLevel::warn,
             "the anchor kernel of " + to_string(p.problem) + " " + ran.how + "; going on without");
-        anchors_[type_text(p.problem)].reset();
+        anchors_[types_text(p.problem)].reset();
         continue;
       }
       if (ran.culprit < group.size()) {
@@ -327,15 +345,11 @@ class Sweep {
     return true;
   }
 
-  static std::string type_text(const Problem& p) {
-    return std::string(to_string(p.a)) + (p.a == p.b ? "" : "x" + std::string(to_string(p.b)));
-  }
-
   // A kernel of the same element types, timed in every group; null where there is none.
   const std::pair<Problem, KernelConfig>* anchor_for(const Problem& p) {
-    const auto [found, fresh] = anchors_.try_emplace(type_text(p));
+    const auto [found, fresh] = anchors_.try_emplace(types_text(p));
     if (fresh) {
-      const Problem anchor = Problem::parse(std::string(kAnchorSizes) + type_text(p));
+      const Problem anchor = Problem::parse(std::string(kAnchorSizes) + types_text(p));
       const GemmView view = lower(anchor);
       std::vector<KernelConfig> configs = legal_configs(view, backend_->arch());
       std::erase_if(configs, [](const KernelConfig& c) { return info(c.family_id()).header.empty(); });
@@ -349,12 +363,12 @@ class Sweep {
 
   void note_anchor(const SweepRecord& r) {
     if (r.anchor_us <= 0) return;
-    std::vector<double>& all = anchor_us_[type_text(Problem::parse(r.problem))];
+    std::vector<double>& all = anchor_us_[types_text(Problem::parse(r.problem))];
     if (all.empty() || all.back() != r.anchor_us) all.push_back(r.anchor_us);  // once for a group
   }
 
   double usual_anchor(const std::string& problem) const {
-    const auto found = anchor_us_.find(type_text(Problem::parse(problem)));
+    const auto found = anchor_us_.find(types_text(Problem::parse(problem)));
     if (found == anchor_us_.end() || found->second.size() < 3) return 0;
     std::vector<double> all = found->second;
     const auto middle = all.begin() + static_cast<ptrdiff_t>(all.size() / 2);

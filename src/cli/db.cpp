@@ -1,0 +1,203 @@
+#include "base/fs.h"
+#include "base/text.h"
+#include "cli/invocation.h"
+#include "cli/output.h"
+#include "tessera/error.h"
+#include "tune/database.h"
+
+namespace tessera::cli {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--arch", "GLOB", "only measurements on this architecture", Complete::arch},
+    {"--problem", "GLOB", "only measurements of these problems"},
+    {"--config-is", "GLOB", "only measurements of these configurations"},
+    {"--outcome", "OUTCOME", "only measurements that ended so"},
+    {"--limit", "N", "query: so many rows (20 in the table, all in JSON)"},
+    {"--decide", "", "best: store them as decisions"},
+};
+
+MeasurementFilter filter(const Invocation& call) {
+  MeasurementFilter f{call.value("--arch"), call.value("--problem"), call.value("--config-is"),
+                      call.value("--outcome")};
+  if (!f.outcome.empty()) {
+    try {
+      parse_sweep_outcome(f.outcome);
+    } catch (const Error& e) { throw UsageError(e.what()); }
+  }
+  return f;
+}
+
+Database open(const Invocation& call, Database::Mode mode) {
+  if (call.database().empty()) throw UsageError("no database; name one with --db");
+  return Database(call.database(), mode);
+}
+
+// Directories of sweeps, and files that `export` wrote as JSON.
+int import(const Invocation& call) {
+  call.word(0, "the directory of a sweep, or a JSON file,");
+  Database db = open(call, Database::Mode::write);
+  size_t read = 0, added = 0;
+  for (const std::string& from : call.words) {
+    std::vector<Measurement> all;
+    std::vector<TunedDecision> decisions;
+    if (from.ends_with(".json")) {
+      const Json file = Json::parse(read_file(from), from);
+      for (const Json& m : file.at("measurements").items()) all.push_back(measurement_from_json(m));
+      for (const Json& d : file.at("decisions").items()) {
+        decisions.push_back({d.at("arch").as_string(), static_cast<int>(d.at("units").as_int()),
+                             d.at("problem").as_string(), d.at("config").as_string(), d.at("us").as_double(),
+                             d.at("time").as_int()});
+      }
+    } else {
+      all = measurements_of_sweep(from);
+    }
+    read += all.size();
+    added += db.add(all);
+    db.decide(decisions);
+  }
+  if (call.json()) {
+    print_json(Json::object({{"database", db.path()},
+                             {"read", static_cast<int64_t>(read)},
+                             {"added", static_cast<int64_t>(added)}}));
+  } else {
+    print(std::to_string(added) + " measurements added to " + db.path() + ", " +
+          std::to_string(read - added) + " were there");
+  }
+  return kOk;
+}
+
+Json decision_json(const TunedDecision& d) {
+  return Json::object({{"arch", d.arch},
+                       {"units", d.units},
+                       {"problem", d.problem},
+                       {"config", d.config},
+                       {"us", d.us},
+                       {"time", d.time}});
+}
+
+std::string csv(const Database& db, const MeasurementFilter& f) {
+  std::string out =
+      "arch,units,processor,problem,config,outcome,median_us,best_us,samples,anchor_us,cpu_share,max_err,"
+      "bound,attempts,time,tool,detail\n";
+  db.each(f, [&](const Measurement& m) {
+    const SweepRecord& r = m.record;
+    std::string samples;
+    for (double us : r.samples) samples += (samples.empty() ? "" : " ") + number_text(us);
+    for (const std::string& cell :
+         {m.device.arch, std::to_string(m.device.units), m.device.processor, r.problem, r.config,
+          std::string(to_string(r.outcome)), number_text(r.median_us), number_text(r.best_us), samples,
+          number_text(r.anchor_us), number_text(r.cpu_share), number_text(r.max_err), number_text(r.bound),
+          std::to_string(r.attempts), std::to_string(r.time), m.tool})
+      out += csv_cell(cell) + ',';
+    out += csv_cell(r.detail) + '\n';
+  });
+  return out;
+}
+
+int export_to(const Invocation& call) {
+  const std::string path = call.word(0, "the file to write (.csv or .json)");
+  call.no_more_words(1);
+  if (!path.ends_with(".csv") && !path.ends_with(".json"))
+    throw UsageError("the file's name ends with .csv or .json");
+  const MeasurementFilter f = filter(call);
+  const Database db = open(call, Database::Mode::read);
+  if (path.ends_with(".csv")) {
+    write_file_whole(path, csv(db, f));
+  } else {
+    Json measurements = Json::array(), decisions = Json::array();
+    db.each(f, [&](const Measurement& m) { measurements.push(to_json(m)); });
+    for (const TunedDecision& d : db.decisions()) decisions.push(decision_json(d));
+    write_file_whole(path, Json::object({{"version", 1},
+                                         {"measurements", std::move(measurements)},
+                                         {"decisions", std::move(decisions)}})
+                               .dump());
+  }
+  return kOk;
+}
+
+int merge(const Invocation& call) {
+  call.word(0, "the database to merge in");
+  Database db = open(call, Database::Mode::write);
+  size_t added = 0;
+  for (const std::string& from : call.words) added += db.merge(from);
+  call.json() ? print_json(Json::object({{"added", static_cast<int64_t>(added)}}))
+              : print(std::to_string(added) + " measurements added to " + db.path());
+  return kOk;
+}
+
+int query(const Invocation& call) {
+  call.no_more_words(0);
+  const MeasurementFilter f = filter(call);
+  const Database db = open(call, Database::Mode::read);
+  const auto limit = static_cast<size_t>(call.integer("--limit", call.json() ? INT32_MAX : 20));
+  Json rows = Json::array();
+  Table table({"problem", "config", "outcome", "median", "least", "samples"});
+  size_t found = 0;
+  db.each(f, [&](const Measurement& m) {
+    if (found++ >= limit) return;
+    const SweepRecord& r = m.record;
+    rows.push(to_json(m));
+    table.add({r.problem, r.config, std::string(to_string(r.outcome)), us_text(r.median_us),
+               us_text(r.best_us), std::to_string(r.samples.size())});
+  });
+  if (call.json()) {
+    print_json(Json::object({{"found", static_cast<int64_t>(found)}, {"measurements", std::move(rows)}}));
+    return kOk;
+  }
+  if (!table.empty()) print(table.text());
+  print(std::to_string(found) + " measurements" + (found > limit ? "; --limit N shows more" : ""));
+  return kOk;
+}
+
+int best(const Invocation& call) {
+  call.no_more_words(0);
+  const MeasurementFilter f = filter(call);
+  Database db = open(call, call.has("--decide") ? Database::Mode::write : Database::Mode::read);
+  const std::vector<TunedDecision> winners = db.best(f);
+  if (call.has("--decide")) db.decide(winners);
+  Json rows = Json::array();
+  Table table({"arch", "units", "problem", "config", "time"});
+  for (const TunedDecision& d : winners) {
+    rows.push(decision_json(d));
+    table.add({d.arch, std::to_string(d.units), d.problem, d.config, us_text(d.us)});
+  }
+  call.json() ? print_json(Json::object({{"best", std::move(rows)}})) : print(table.text());
+  return kOk;
+}
+
+int verify(const Invocation& call) {
+  call.no_more_words(0);
+  const Database db = open(call, Database::Mode::read);
+  const std::vector<std::string> wrong = db.verify();
+  if (call.json()) {
+    Json list = Json::array();
+    for (const std::string& w : wrong) list.push(w);
+    print_json(Json::object({{"database", db.path()}, {"wrong", std::move(list)}}));
+  } else {
+    for (const std::string& w : wrong) print(w);
+    if (wrong.empty()) print(db.path() + " is sound");
+  }
+  return wrong.empty() ? kOk : kFailed;
+}
+
+constexpr Action kActions[] = {
+    {"import", "DIR|FILE.json...", "adds the measurements of sweeps, or of an export", import},
+    {"export", "FILE.csv|FILE.json", "writes measurements, with all samples", export_to},
+    {"merge", "FILE...", "adds other databases", merge},
+    {"query", "", "shows measurements", query},
+    {"best", "", "the fastest right configuration of each problem", best},
+    {"verify", "", "checks the file and every text in it", verify},
+};
+
+}  // namespace
+
+const Command db_command{.name = "db",
+                         .words = "",
+                         .summary = "measurements and decisions: import, export, merge, query, best, verify",
+                         .options = kOptions,
+                         .run = nullptr,
+                         .actions = kActions,
+                         .complete = Complete::file};
+
+}  // namespace tessera::cli

@@ -1,0 +1,49 @@
+#include "cli/sweep_words.h"
+
+#include <filesystem>
+
+#include "base/text.h"
+
+namespace tessera::cli {
+namespace {
+
+double duration(const Invocation& call) {
+  if (!call.has("--budget")) return 0;
+  std::string text = call.value("--budget");
+  constexpr std::pair<char, double> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}};
+  double factor = 1;
+  for (const auto& [unit, seconds] : kUnits) {
+    if (text.ends_with(unit)) {
+      text.pop_back();
+      factor = seconds;
+      break;
+    }
+  }
+  const auto number = parse_number(text);
+  if (!number || *number <= 0)
+    throw UsageError("--budget takes a time like 90s, 20m or 2h, not '" + call.value("--budget") + "'");
+  return *number * factor;
+}
+
+}  // namespace
+
+SweepOptions sweep_options(const Invocation& call) {
+  SweepOptions o;
+  o.worker = {std::filesystem::read_symlink("/proc/self/exe"), "sweep", "worker"};
+  o.cache_dir = call.value("--cache-dir");
+  o.jobs = static_cast<int>(call.integer("--jobs", 0));
+  o.budget_s = duration(call);
+  o.limit_s = call.number("--limit-s", o.limit_s);
+  o.group = static_cast<size_t>(call.integer("--group", static_cast<int64_t>(o.group), 1));
+  o.timing.budget_ms = call.number("--budget-ms", o.timing.budget_ms);
+  o.timing.cold = call.has("--cold");
+  return o;
+}
+
+void SweepBars::operator()(const SweepProgress& p) {
+  if (quiet_) return;
+  if (stage_ != p.stage) bar_ = std::make_unique<Progress>(stage_ = p.stage, p.total);
+  bar_->update(p.done, p.total, p.what);
+}
+
+}  // namespace tessera::cli

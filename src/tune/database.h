@@ -1,0 +1,90 @@
+// Measurements and decisions in an SQLite file. Workers never share one: they write journals (sweep_run.h),
+// which are imported here.
+//
+//   device       arch, units (cores or compute units used), processor
+//   problem      text form
+//   config       text form, and one column per knob
+//   measurement  of (device, problem, config) at a time: outcome, samples, check, tool
+//   decision     the config to use for a problem on an architecture with so many units
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tune/sweep_record.h"
+
+namespace tessera {
+
+struct DeviceInfo {
+  std::string arch;
+  int units = 0;
+  std::string processor;
+  bool operator==(const DeviceInfo&) const = default;
+};
+Json to_json(const DeviceInfo& d);
+DeviceInfo device_info_from_json(const Json& j);
+
+struct Measurement {
+  DeviceInfo device;
+  SweepRecord record;
+  std::string tool;  // version of the program that measured
+};
+Json to_json(const Measurement& m);
+Measurement measurement_from_json(const Json& j);
+
+// What the journals of a sweep's directory say. Error(io) when nothing was run there.
+std::vector<Measurement> measurements_of_sweep(const std::string& directory);
+inline constexpr const char* kDeviceFile = "device.json";  // of a sweep's directory
+
+struct TunedDecision {
+  std::string arch;
+  int units = 0;
+  std::string problem, config;
+  double us = 0;  // as measured
+  int64_t time = 0;
+};
+
+// Which measurements: empty members match all; texts are globs.
+struct MeasurementFilter {
+  std::string arch, problem, config, outcome;
+};
+
+class Database {
+ public:
+  enum class Mode : int { read, write };  // write creates what is missing
+
+  // Error(io) when it cannot be opened, Error(corrupt) when it is no database of ours.
+  Database(const std::string& path, Mode mode);
+  ~Database();
+  Database(Database&&) = delete;
+
+  // All or none. A measurement that is there already (the same device, problem, config and time) stays as it
+  // is. Returns how many were new.
+  size_t add(const std::vector<Measurement>& measurements);
+  // The last one for (arch, units, problem) stays.
+  void decide(const std::vector<TunedDecision>& decisions);
+  // Measurements and decisions of another file; of two decisions the later one stays. Returns how many
+  // measurements were new.
+  size_t merge(const std::string& other);
+
+  void each(const MeasurementFilter& filter, const std::function<void(const Measurement&)>& visit) const;
+  std::vector<TunedDecision> decisions() const;
+  // Of each (arch, units, problem) the right configuration with the least median, and its time.
+  std::vector<TunedDecision> best(const MeasurementFilter& filter) const;
+
+  // What is wrong with the file and its content, in words; empty when nothing is.
+  std::vector<std::string> verify() const;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  struct Impl;
+  std::string path_;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,49 @@
+// tessera tune and db: from a measurement to a decision that the dispatcher takes, and through files.
+#include <gtest/gtest.h>
+
+#include "base/fs.h"
+#include "cli/program.h"
+
+namespace tessera {
+namespace {
+
+TEST(Tune, FillsTheDecisionTable) {
+  const TempDir dir(temp_directory());
+  const std::string db = " --db " + dir.path() + "/tune.sqlite", problem = kProblem;
+  const Json tuned = json_of("tune " + problem + " --threads 1 --candidates random:4 --budget-ms 1" + db);
+  ASSERT_EQ(tuned.at("decisions").size(), 1u);
+  const std::string winner = tuned.at("decisions").at(0).at("config").as_string();
+  const auto choice = [&](const std::string& more) {
+    return json_of("explain " + problem + " --top 1 " + more).at("choice");
+  };
+  EXPECT_EQ(choice("--threads 1" + db).at("source").as_string(), "tuned");
+  EXPECT_EQ(choice("--threads 1" + db).at("config").as_string(), winner);
+  EXPECT_EQ(choice("--threads 2" + db).at("source").as_string(), "model");
+  EXPECT_EQ(choice("--threads 1 --db none").at("source").as_string(), "model");
+  EXPECT_EQ(json_of("run " + problem + " --threads 1 --policy tuned --budget-ms 0" + db).at("config"),
+            Json(winner));
+
+  EXPECT_EQ(json_of("db query" + db).at("found").as_int(), 4);
+  EXPECT_EQ(json_of("db best" + db).at("best").at(0).at("config").as_string(), winner);
+  EXPECT_EQ(json_of("db verify" + db).at("wrong").size(), 0u);
+  const std::string file = dir.path() + "/all.json", again = dir.path() + "/again.json",
+                    other = " --db " + dir.path() + "/other.sqlite";
+  text_of("db export " + file + db);
+  EXPECT_EQ(json_of("db import " + file + other).at("added").as_int(), 4);
+  text_of("db export " + again + other);
+  EXPECT_EQ(read_file(again), read_file(file));
+  EXPECT_EQ(json_of("db merge " + dir.path() + "/tune.sqlite" + other).at("added").as_int(), 0);
+  text_of("db export " + dir.path() + "/all.csv" + db);
+  EXPECT_EQ(read_file(dir.path() + "/all.csv").find("arch,units,processor,problem,config"), 0u);
+}
+
+TEST(Tune, WrongWordsAreRefused) {
+  text_of("db export out.txt", 2);
+  text_of("db query --outcome odd", 2);
+  text_of("db", 2);
+  text_of("db query --db /nonexistent/tune.sqlite", 1);
+  text_of(std::string("explain ") + kProblem + " --db /nonexistent/tune.sqlite", 1);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,111 @@
+#include "tune/database.h"
+
+#include <gtest/gtest.h>
+
+#include "base/fs.h"
+#include "tessera/error.h"
+#include "tessera/tune_db.h"
+
+namespace tessera {
+namespace {
+
+using Mode = Database::Mode;
+
+constexpr const char* kProblem = "gemm m=64 n=64 k=64 dtype=f32 layout=rcr";
+constexpr const char* kSlow = "cpu_packed tile=4x32 inst=1x16x1";
+constexpr const char* kFast = "cpu_packed tile=6x64 inst=1x16x1";
+
+Measurement measured(const std::string& config, double us, int64_t time = 100) {
+  SweepRecord r{.problem = kProblem,
+                .config = config,
+                .outcome = SweepOutcome::ok,
+                .samples = {us, us + 1, us + 0.5},
+                .median_us = us + 0.5,
+                .best_us = us,
+                .detail = "a, \"b\"",
+                .time = time};
+  return {{"some_arch", 2, "A processor"}, r, "0.0.1"};
+}
+
+class DatabaseFile : public testing::Test {
+ protected:
+  TempDir dir_{temp_directory()};
+  std::string path_ = dir_.path() + "/sub/tune.sqlite";
+};
+
+TEST_F(DatabaseFile, GivesBackWhatWasAdded) {
+  Database db(path_, Mode::write);
+  const Measurement m = measured(kSlow, 3);
+  EXPECT_EQ(db.add({m, measured(kFast, 2)}), 2u);
+  EXPECT_EQ(db.add({m}), 0u);  // the same device, problem, config and time
+  EXPECT_EQ(db.add({measured(kSlow, 3, 101)}), 1u);
+  std::vector<std::string> all;
+  Database(path_, Mode::read).each({}, [&](const Measurement& x) { all.push_back(to_json(x).dump()); });
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0], to_json(m).dump());
+  EXPECT_EQ(to_json(measurement_from_json(to_json(m))).dump(), to_json(m).dump());
+  size_t matching = 0;
+  db.each({.config = "* tile=6x64 *", .outcome = "ok"}, [&](const Measurement&) { ++matching; });
+  EXPECT_EQ(matching, 1u);
+  EXPECT_TRUE(db.verify().empty());
+}
+
+TEST_F(DatabaseFile, BestGoesByTheLatestRightMeasurement) {
+  Database db(path_, Mode::write);
+  db.add({measured(kSlow, 3), measured(kFast, 2)});
+  ASSERT_EQ(db.best({}).size(), 1u);
+  EXPECT_EQ(db.best({})[0].config, kFast);
+  Measurement wrong = measured(kFast, 1, 200);
+  wrong.record.outcome = SweepOutcome::wrong;
+  wrong.record.median_us = wrong.record.best_us = 0;
+  db.add({wrong});
+  EXPECT_EQ(db.best({})[0].config, kSlow);
+  EXPECT_TRUE(db.best({.arch = "another"}).empty());
+}
+
+TEST_F(DatabaseFile, MergeIsAUnionAndTheLaterDecisionStays) {
+  const std::string other = dir_.path() + "/other.sqlite";
+  Database a(path_, Mode::write), b(other, Mode::write);
+  a.add({measured(kSlow, 3)});
+  b.add({measured(kSlow, 3), measured(kFast, 2)});
+  a.decide({{"some_arch", 2, kProblem, kSlow, 3.5, 100}});
+  b.decide({{"some_arch", 2, kProblem, kFast, 2.5, 200}});
+  EXPECT_EQ(a.merge(other), 1u);
+  ASSERT_EQ(a.decisions().size(), 1u);
+  EXPECT_EQ(a.decisions()[0].config, kFast);
+  EXPECT_EQ(b.merge(path_), 0u);
+  EXPECT_EQ(b.decisions()[0].config, kFast);
+}
+
+TEST_F(DatabaseFile, NothingOfABadBatchStays) {
+  Database db(path_, Mode::write);
+  EXPECT_THROW(db.add({measured(kSlow, 3), measured("no such config", 2)}), Error);
+  size_t rows = 0;
+  db.each({}, [&](const Measurement&) { ++rows; });
+  EXPECT_EQ(rows, 0u);
+}
+
+TEST_F(DatabaseFile, DamageIsToldAndARunGoesOnWithout) {
+  make_directories(dir_.path() + "/sub");
+  write_file(path_, std::string(5000, 'x'));
+  EXPECT_THROW(Database(path_, Mode::read), Error);
+  EXPECT_THROW(open_decisions(path_, true), Error);
+  const auto none = open_decisions(path_);
+  EXPECT_FALSE(none->find("some_arch", 2, Problem::parse(kProblem)));
+  EXPECT_FALSE(open_decisions(dir_.path() + "/missing")->find("some_arch", 2, Problem::parse(kProblem)));
+}
+
+TEST_F(DatabaseFile, DecisionsAreForTheirDevice) {
+  Database(path_, Mode::write).decide({{"some_arch", 2, kProblem, kFast, 2.5, 200}});
+  const auto decisions = open_decisions(path_);
+  const auto choice = decisions->find("some_arch", 2, Problem::parse(kProblem));
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(to_string(choice->config), kFast);
+  EXPECT_EQ(choice->source, ChoiceSource::tuned);
+  EXPECT_FALSE(decisions->find("some_arch", 1, Problem::parse(kProblem)));
+  EXPECT_FALSE(decisions->find("other_arch", 2, Problem::parse(kProblem)));
+  EXPECT_FALSE(decisions->find("some_arch", 2, Problem::parse("gemm m=65 n=64 k=64 dtype=f32")));
+}
+
+}  // namespace
+}  // namespace tessera
