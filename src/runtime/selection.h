@@ -20,8 +20,8 @@ struct SelectionInput {
 
 // Legal candidates (of the registry, when there is one) with predicted times, best first by the policy. The
 // order of equals is the enumeration order. A stored decision that is a legal candidate comes first under the
-// policies that ask for one; *source says where the first came from. Error(unsupported) when nothing is legal,
-// saying which rules refused how many. model_topk ranks as model does: timing is the dispatcher's.
+// policies that ask for one; *source says where the first came from. Error(unsupported) when nothing is
+// legal, saying which rules refused how many. model_topk ranks as model does: timing is the dispatcher's.
 std::vector<Candidate> ranked_candidates(const SelectionInput& in, ChoiceSource* source = nullptr);
 
 // "nothing legal ...": for the error text and for explain.
