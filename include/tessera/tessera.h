@@ -87,8 +87,7 @@ typedef void (*tsr_progress)(void* user, size_t done, size_t total, const char* 
 TSR_API tsr_status tsr_job(const char* name, const char* options, tsr_progress progress, void* user,
                            char** json);
 
-/* -- Registry: which kernels may be chosen
- * ------------------------------------------------------------------- */
+/* ---- Registry: which kernels may be chosen ---- */
 
 /* Lines of declarations or a registry's JSON; null or "" for an empty one. `name` may be null. */
 TSR_API tsr_status tsr_registry_create(const char* name, const char* text, tsr_registry** registry);
@@ -101,8 +100,7 @@ typedef int (*tsr_keep)(void* user, const char* declaration_json);
 TSR_API tsr_status tsr_registry_filter(tsr_registry* registry, tsr_keep keep, void* user, size_t* dropped);
 TSR_API tsr_status tsr_registry_json(tsr_registry* registry, char** json);
 
-/* -- Dispatcher
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Dispatcher ---- */
 
 typedef struct tsr_candidate {
   const char* config;
@@ -148,8 +146,7 @@ TSR_API tsr_status tsr_emit(tsr_dispatcher* dispatcher, const char* problem, int
 TSR_API tsr_status tsr_measure(tsr_dispatcher* dispatcher, const char* problem, const char* options,
                                char** json);
 
-/* -- Kernel
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Kernel ---- */
 
 enum {
   TSR_HAS_ALPHA = 1, /* alpha instead of the problem's */
