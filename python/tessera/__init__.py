@@ -13,6 +13,7 @@ import importlib
 # Public name -> module that has it.
 _PLACES = {
     "gemm": "ops", "linear": "ops",
+    "conv": "convolution", "conv_bwd_data": "convolution", "conv_bwd_weight": "convolution",
     "Problem": "problem", "Tensor": "problem",
     "KernelConfig": "config",
     "Registry": "registry", "Declaration": "registry",

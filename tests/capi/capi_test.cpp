@@ -57,7 +57,7 @@ std::vector<std::string> sampled_cases(size_t step) {
 std::string c_bytes(const Operands& o) {
   const GemmView& v = o.view();
   return content_hash(
-      {{static_cast<const char*>(o.c()), static_cast<size_t>(extent(v.c, v.groups) * bytes_of(v.c.type))}});
+      {{static_cast<const char*>(o.c()), static_cast<size_t>(v.c.extent * bytes_of(v.c.type))}});
 }
 
 TEST(CApi, ChoosesAndComputesWhatTheCppApiDoes) {
@@ -112,8 +112,7 @@ TEST(CApi, TensorsAreWhatARunReads) {
     EXPECT_EQ(json.at("problem").as_string(), to_string(problem));
     const GemmView view = lower(problem);
     EXPECT_EQ(json.at("tensors").size(), 3u + static_cast<size_t>(problem.epilogue.d_count()));
-    EXPECT_EQ(json.at("tensors").at(2).at("bytes").as_int(),
-              extent(view.c, view.groups) * bytes_of(problem.out));
+    EXPECT_EQ(json.at("tensors").at(2).at("bytes").as_int(), view.c.extent * bytes_of(problem.out));
   }
 }
 

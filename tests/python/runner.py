@@ -23,11 +23,14 @@ def main():
     script = sys.argv[1]
     is_test = os.path.basename(script).startswith("test_")
     modules = ["numpy", "pytest"] if is_test else ["numpy"]
+    if "torch" in os.path.basename(script):
+        modules.append("torch")
     for python in (os.environ.get("TESSERA_PYTHON"), "/usr/bin/python3", sys.executable):
         if python and able(python, modules):
             break
     else:
-        print(f"skipped: no Python has {' and '.join(modules)} here; ./dev deps test installs them")
+        print(f"skipped: no Python here has {', '.join(modules)}; TESSERA_PYTHON may name one, ./dev deps test installs "
+              "all but torch")
         return SKIPPED
     if not is_test:
         return subprocess.run([python, script]).returncode
