@@ -2,6 +2,7 @@
 //
 //   struct Mine {
 //     static std::string description();
+//     static constexpr bool kConvolutions = true;  // left out where it has products of matrices only
 //     explicit Mine(const TsrPeerProblem&);      // throws Unsupported
 //     void pack_b(const void* b);
 //     void run(const void* a, const void* b, void* c);
@@ -36,6 +37,9 @@ const TsrPeer* table() {
       },
       [](const TsrPeerProblem* problem, char* why, size_t size) -> void* {
         try {
+          if constexpr (!requires { T::kConvolutions; }) {
+            if (problem->conv) throw Unsupported("products of matrices only");
+          }
           return new T(*problem);
         } catch (const std::exception& e) {
           std::snprintf(why, size, "%s", e.what());

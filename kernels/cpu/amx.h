@@ -40,8 +40,10 @@ struct Amx {
   static constexpr bool kRightUnsigned = Config::type_a == Type::u8 && kSwap;
 
   // Whole tiles without alpha, beta and steps need no pass over the sums, or one conversion.
-  static constexpr bool kDirect = !kSwap && E::kNoSteps && Config::type_out == Config::type_acc;
-  static constexpr bool kDirectBf16 = !kSwap && E::kNoSteps && Config::type_out == Type::bf16 && !kInt;
+  static constexpr bool kDirect =
+      !kSwap && !E::kRowTable && E::kNoSteps && Config::type_out == Config::type_acc;
+  static constexpr bool kDirectBf16 =
+      !kSwap && !E::kRowTable && E::kNoSteps && Config::type_out == Type::bf16 && !kInt;
 
   template <int kAcc, int kA, int kB>
   static TSR_INLINE void multiply() {

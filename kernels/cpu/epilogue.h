@@ -18,6 +18,8 @@ struct Epilogue {
   static constexpr bool kNoSteps = Config::epilogue_count == 0;
   // i32 in and out without steps stays in integers, exact beyond 2^24.
   static constexpr bool kInt = kIntAcc && Config::type_out == Type::i32 && kNoSteps;
+  // Rows of C are looked up in EpilogueArgs::rows.
+  static constexpr bool kRowTable = requires { Config::row_table; };
   // Few enough instructions to unroll over a register tile.
   static constexpr bool kLight = [] {
     for (int i = 0; i < Config::epilogue_count; ++i) {
@@ -77,7 +79,7 @@ struct Epilogue {
 
   // L accumulators that belong at (row, col), (row, col + 1), ... of C.
   static TSR_INLINE void store(Acc acc, const EpilogueArgs& e, long long row, long long col, int live) {
-    if constexpr (requires { Config::row_table; }) row = e.rows[row];
+    if constexpr (kRowTable) row = e.rows[row];
     char* c = static_cast<char*>(e.c) + (row * e.c_stride + col) * bytes_of(Config::type_out);
     if constexpr (kInt) {
       if (e.plain || (e.alpha == 1.0f && e.beta == 1.0f)) {

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/output.h"
 #include "cli/problems.h"
+#include "core/gemm_view.h"
 #include "tessera/error.h"
 #include "tune/bench.h"
 
@@ -46,7 +47,7 @@ std::string table_text(const std::vector<BenchRow>& rows,
   header.emplace_back("result");
   Table table(header);
   for (const BenchRow& row : rows) {
-    const Problem& p = row.problem;
+    const GemmView v = lower(row.problem);
     const std::vector<std::string_view> words = split_words(row.config);
     std::string kernel;  // family and register tile say most
     for (std::string_view word : words) {
@@ -54,9 +55,9 @@ std::string table_text(const std::vector<BenchRow>& rows,
         kernel += (kernel.empty() ? "" : " ") + std::string(word);
     }
     std::vector<std::string> cells = {row.name,
-                                      std::to_string(p.m),
-                                      std::to_string(p.n),
-                                      std::to_string(p.k),
+                                      std::to_string(v.m),
+                                      std::to_string(v.n),
+                                      std::to_string(v.k),
                                       kernel,
                                       row.time_us > 0 ? us_text(row.time_us) : "-",
                                       row.time_us > 0 ? format("%.1f", row.gflops()) : "-"};

@@ -29,6 +29,9 @@ bool words_in_place(const Operand& a, int64_t k, int group) {
   return group > 1 && group <= 4 && bytes_of(a.type) * group == 4 && a.row_major() && k % group == 0;
 }
 
+// Whether AMX tiles take elements as they lie in memory.
+bool tile_words(DType t) { return t == DType::bf16 || t == DType::i8 || t == DType::u8; }
+
 bool block_holds_tile(int block, int tile) { return block == 0 || block >= tile; }
 
 constexpr Rule kRules[] = {
@@ -69,12 +72,16 @@ constexpr Rule kRules[] = {
      [](V v, C c, A) {
        const Operand& left = c.swap_ab ? v.b : v.a;
        const bool along_k = c.swap_ab ? left.row_stride == 1 : left.col_stride == 1;
-       return c.pack_a ||
-              (along_k && (left.type == DType::bf16 || left.type == DType::i8 || left.type == DType::u8));
+       return c.pack_a || (along_k && tile_words(left.type));
      },
      "tiles of the left operand (B under swap_ab) are loaded in place only when k is contiguous and the type "
      "needs no "
      "conversion; otherwise pack_a=1"},
+    {"amx_patches", kAmx, reads("pack_a swap_ab"),
+     [](V v, C c, A) {
+       return v.plain() || (!c.swap_ab && (c.pack_a || v.a.plain()) && tile_words(v.a.type));
+     },
+     "patches are gathered in the type that tiles take, A's with pack_a=1, and are not swapped"},
     {"amx_prepacked", kAmx, reads("swap_ab preshuffle"),
      [](V v, C c, A) { return !(c.swap_ab && v.b_prepacked); },
      "prepacked B is the right operand; swap_ab makes it the left one"},

@@ -32,6 +32,29 @@ std::vector<std::string> directories() {
   return out;
 }
 
+TsrPeerConv conv_of(const Problem& p) {
+  const ConvShape& s = p.conv;
+  TsrPeerConv c{};
+  c.direction = p.op == Op::conv_bwd_data     ? TSR_PEER_BWD_DATA
+                : p.op == Op::conv_bwd_weight ? TSR_PEER_BWD_WEIGHT
+                                              : TSR_PEER_FWD;
+  c.dims = s.dims;
+  c.n = s.n;
+  c.g = s.g;
+  c.c = s.c;
+  c.k = s.k;
+  for (size_t i = 0; i < ConvShape::kAxes; ++i) {
+    c.in[i] = s.in[i];
+    c.out[i] = is_conv(p.op) ? s.out(static_cast<int>(i)) : 0;
+    c.filter[i] = s.filter[i];
+    c.stride[i] = s.stride[i];
+    c.dilation[i] = s.dilation[i];
+    c.pad_lo[i] = s.pad_lo[i];
+    c.pad_hi[i] = s.pad_hi[i];
+  }
+  return c;
+}
+
 }  // namespace
 
 std::vector<std::string> found_peers() {
@@ -66,15 +89,12 @@ std::shared_ptr<const Peer> Peer::load(const std::string& name) {
 }
 
 std::optional<PeerKernel> Peer::prepare(const Problem& p, int threads, std::string* why) const {
-  if (is_conv(p.op)) {
-    *why = "only products of matrices are compared";
-    return std::nullopt;
-  }
   if (!p.epilogue.empty() || p.alpha != 1 || p.beta != 0) {
-    *why = "only plain products are compared";
+    *why = "only plain products and convolutions are compared";
     return std::nullopt;
   }
   const std::string a(to_string(p.a)), b(to_string(p.b)), out(to_string(p.out));
+  const TsrPeerConv conv = conv_of(p);
   const TsrPeerProblem problem{.m = p.m,
                                .n = p.n,
                                .k = p.k,
@@ -91,7 +111,8 @@ std::optional<PeerKernel> Peer::prepare(const Problem& p, int threads, std::stri
                                .a_row_major = a_is_row_major(p.layout),
                                .b_row_major = b_is_row_major(p.layout),
                                .packed_b = p.prepack_b,
-                               .threads = threads};
+                               .threads = threads,
+                               .conv = is_conv(p.op) ? &conv : nullptr};
   char reason[256] = "";
   void* handle = peer_->create(&problem, reason, sizeof reason);
   if (!handle) {

@@ -10,7 +10,18 @@
 extern "C" {
 #endif
 
-#define TSR_PEER_ABI 1
+#define TSR_PEER_ABI 2
+
+/* A grouped convolution: N(spatial)GC, GK(filter)C, N(spatial)GK; c, k per group. a, b, c are input, filter,
+ * output of the forward pass; output gradient, filter, input gradient; output gradient, input, filter
+ * gradient. */
+enum { TSR_PEER_FWD, TSR_PEER_BWD_DATA, TSR_PEER_BWD_WEIGHT };
+typedef struct TsrPeerConv {
+  int direction;
+  int dims; /* spatial axes, the last ones of the three below */
+  int64_t n, g, c, k;
+  int64_t in[3], out[3], filter[3], stride[3], dilation[3], pad_lo[3], pad_hi[3];
+} TsrPeerConv;
 
 /* C[b] = A[b] B[b], C row-major; strides in elements; types by name ("f32", "bf16", "u8", ...). */
 typedef struct TsrPeerProblem {
@@ -20,6 +31,7 @@ typedef struct TsrPeerProblem {
   int a_row_major, b_row_major;
   int packed_b; /* pack_b() is called once, then run() ignores its b */
   int threads;
+  const TsrPeerConv* conv; /* not null: this instead of m to stride_c and the orders of a and b */
 } TsrPeerProblem;
 
 typedef struct TsrPeer {

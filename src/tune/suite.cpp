@@ -11,19 +11,50 @@ namespace tessera {
 namespace {
 
 constexpr std::string_view kFolder = "suites/";
-constexpr std::string_view kColumns[] = {"name", "op", "dtype", "layout", "m", "n", "k"};
+using Cells = std::vector<std::string_view>;
 
-std::string header_text() {
+std::string gemm_text(const Cells& c) {
+  return format("layout=%s m=%s n=%s k=%s", std::string(c[3]).c_str(), std::string(c[4]).c_str(),
+                std::string(c[5]).c_str(), std::string(c[6]).c_str());
+}
+
+// Columns come in threes, depth, height and width, of which the problem has the last `ndim`.
+std::string conv_text(const Cells& c) {
+  constexpr size_t kDims = 3, kIn = 8;
+  const auto dims = static_cast<size_t>(std::clamp<int64_t>(parse_int(c[kDims]).value_or(0), 1, 3));
   std::string text;
-  for (std::string_view c : kColumns) text += (text.empty() ? "" : ",") + std::string(c);
+  for (size_t i = 4; i < kIn; ++i) text += std::string(1, "ngck"[i - 4]) + "=" + std::string(c[i]) + " ";
+  constexpr std::string_view kNames[] = {"in", "filter", "stride", "dilation", "pad"};
+  for (size_t n = 0; n < std::size(kNames); ++n) {
+    text += std::string(kNames[n]) + "=";
+    for (size_t axis = 3 - dims; axis < 3; ++axis) {
+      text += (axis > 3 - dims ? "x" : "") + std::string(c[kIn + 3 * n + axis]);
+    }
+    text += ' ';
+  }
   return text;
 }
+
+// One kind of suite: its columns, of which the first three are name, operation and type, and the words the
+// others make.
+struct SuiteForm {
+  std::string_view header;
+  std::string (*text)(const Cells&);
+};
+
+constexpr SuiteForm kForms[] = {
+    {"name,op,dtype,layout,m,n,k", gemm_text},
+    {"name,op,dtype,ndim,n,g,c,k,di,hi,wi,z,y,x,stride_d,stride_h,stride_w,dil_d,dil_h,dil_w,pad_d,pad_h,pad_"
+     "w",
+     conv_text},
+};
 
 }  // namespace
 
 std::vector<SuiteRow> parse_suite(std::string_view text, std::string_view origin, const SuiteOptions& o) {
   std::vector<SuiteRow> rows;
-  size_t line_number = 0;
+  size_t line_number = 0, columns = 0;
+  const SuiteForm* form = nullptr;
   const auto bad = [&](const std::string& why, const std::string& remedy = {}) -> Error {
     return Error(ErrorCode::bad_input, std::string(origin) + ":" + std::to_string(line_number) + ": " + why,
                  remedy);
@@ -32,22 +63,25 @@ std::vector<SuiteRow> parse_suite(std::string_view text, std::string_view origin
     ++line_number;
     line = trim(line);
     if (line_number == 1) {
-      if (line != header_text())
-        throw bad("this is not the header of a GEMM suite", "it reads " + header_text());
+      form = std::find_if(std::begin(kForms), std::end(kForms),
+                          [&](const SuiteForm& f) { return f.header == line; });
+      if (form == std::end(kForms)) {
+        throw bad("this is not the header of a suite",
+                  "it reads " + std::string(kForms[0].header) + " or " + std::string(kForms[1].header));
+      }
+      columns = split(form->header, ',').size();
       continue;
     }
     if (line.empty()) continue;
-    const auto cells = split(line, ',');
-    if (cells.size() != std::size(kColumns)) {
-      throw bad(std::to_string(cells.size()) + " cells instead of " + std::to_string(std::size(kColumns)),
-                "columns are " + header_text());
+    const Cells cells = split(line, ',');
+    if (cells.size() != columns) {
+      throw bad(std::to_string(cells.size()) + " cells instead of " + std::to_string(columns),
+                "columns are " + std::string(form->header));
     }
     if (!o.name.empty() && !glob_match(o.name, cells[0])) continue;
-    std::string problem(cells[1]);
-    for (size_t i = 2; i < cells.size(); ++i) {
-      const std::string value = kColumns[i] == "dtype" && !o.dtype.empty() ? o.dtype : std::string(cells[i]);
-      problem += ' ' + std::string(kColumns[i]) + '=' + value;
-    }
+    std::string problem = std::string(cells[1]) +
+                          " dtype=" + (o.dtype.empty() ? std::string(cells[2]) : o.dtype) + ' ' +
+                          form->text(cells);
     if (!o.extra.empty()) problem += ' ' + o.extra;
     try {
       rows.push_back({std::string(cells[0]), Problem::parse(problem)});

@@ -41,7 +41,28 @@ TEST(Suite, ErrorsNameTheLine) {
   EXPECT_NE(error_of("name,op,dtype,layout,m,n,k\n").find("no row"), std::string::npos);
 }
 
+TEST(Suite, ConvolutionsHaveTheAxesOfTheirDimensions) {
+  const std::string header =
+      "name,op,dtype,ndim,n,g,c,k,di,hi,wi,z,y,x,stride_d,stride_h,stride_w,dil_d,dil_h,dil_w,pad_d,pad_h,"
+      "pad_w\n";
+  const auto rows = parse_suite(header +
+                                    "two,conv_fwd,bf16,2,1,2,3,4,1,9,8,1,3,5,1,2,1,1,1,2,0,1,4\n"
+                                    "three,conv_bwd_data,f16,3,1,2,3,4,7,9,8,1,3,3,3,2,1,1,1,1,0,1,1\n",
+                                "x.csv", {.dtype = "f32"});
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(to_string(rows[0].problem),
+            "conv_fwd n=1 g=2 c=3 k=4 in=9x8 filter=3x5 stride=2x1 pad=1x4 dilation=1x2 dtype=f32");
+  EXPECT_EQ(
+      to_string(rows[1].problem),
+      "conv_bwd_data n=1 g=2 c=3 k=4 in=7x9x8 filter=1x3x3 stride=3x2x1 pad=0x1x1 dilation=1x1x1 dtype=f32");
+  EXPECT_NE(error_of(header + "two,conv_fwd,bf16,2,1\n").find("x.csv:2"), std::string::npos);
+}
+
 TEST(Suite, EmbeddedSuitesLoad) {
+  for (const char* name : {"conv_fwd", "conv_bwd_data", "conv_bwd_weight"}) {
+    EXPECT_EQ(read_suite(name).size(), 900u) << name;
+    EXPECT_EQ(read_suite(std::string("cpu_") + name).size(), 100u) << name;
+  }
   EXPECT_EQ(read_suite("cpu_gemm.csv").size(), 150u);
   EXPECT_EQ(read_suite("cpu_gemm", {.dtype = "f32"})[0].problem.a, DType::f32);
   EXPECT_THROW(read_suite("nothing.csv"), Error);

@@ -3,11 +3,14 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "backend/cpu/arena.h"
+#include "backend/cpu/gather.h"
 #include "backend/cpu/pack.h"
 #include "backend/cpu/pack_tiles.h"
+#include "backend/cpu/parts.h"
 #include "core/tile_math.h"
 #include "tessera/error.h"
 
@@ -44,9 +47,10 @@ class TileConfiguration {
 
 class AmxKernel : public CpuKernel {
  public:
-  AmxKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem,
+  AmxKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, StridedPart part, const Problem& problem,
             const Choice& choice)
-      : CpuKernel(std::move(module), arch, problem, choice) {
+      : CpuKernel(std::move(module), arch, std::move(part.view), problem, choice),
+        taps_(std::move(part.taps)) {
     const Side a{view_.a.type, view_.a.col_stride, view_.a.row_stride, view_.a.group_stride};
     const Side b{view_.b.type, view_.b.row_stride, view_.b.col_stride, view_.b.group_stride};
     swap_ = config_.swap_ab;
@@ -85,13 +89,14 @@ class AmxKernel : public CpuKernel {
 
   void pack_b(const void* b, void* packed, int64_t ldb) const override {
     if (!view_.b_prepacked) return CpuKernel::pack_b(b, packed, ldb);
-    const int64_t leading = ldb == Problem::kPacked ? view_.b.contiguous() : ldb;
     Side side = right_;
-    (view_.b.row_major() ? side.k_stride : side.lane_stride) = leading;
-    // One B for all batches is packed once for each.
-    const int64_t stride = view_.b.group_stride == 0
-                               ? 0
-                               : leading * (view_.b.row_major() ? view_.k : view_.n) * bytes_of(side.type);
+    int64_t apart = view_.b.group_stride;
+    if (ldb != Problem::kPacked) {
+      if (!view_.b.plain()) throw Error(ErrorCode::bad_input, "a filter has no leading dimension");
+      (view_.b.row_major() ? side.k_stride : side.lane_stride) = ldb;
+      if (apart != 0) apart = ldb * (view_.b.row_major() ? view_.k : view_.n);
+    }
+    const int64_t stride = apart * bytes_of(side.type);  // one B for all batches is packed once for each
     for (int64_t g = 0; g < view_.groups; ++g) {
       pack_right(static_cast<const char*>(b) + g * stride, side, 0, view_.k, 0, cols_,
                  static_cast<char*>(packed) + g * packed_group_bytes());
@@ -171,11 +176,17 @@ class AmxKernel : public CpuKernel {
   }
   // Packed: all of a row block. In place: the last row tile, and the tails of k.
   int64_t left_bytes() const {
+    if (view_.a.patches) return round_up(block_rows_, 16) * patch_stride(depth_);
     const int64_t tiles = ceil_div(block_rows_, 16);
     return (config_.pack_a ? tiles * steps_of(depth_) : steps_of(depth_) + tiles) * kTileBytes;
   }
+  // Of rows of patches: an odd number of cache lines, so that those of a tile lie in sets of their own.
+  int64_t patch_stride(int64_t depth) const { return (steps_of(depth) | 1) * 64; }
+  int64_t table_bytes() const {
+    return view_.c_rows ? round_up(block_rows_ * static_cast<int64_t>(sizeof(long long)), 64) : 0;
+  }
   int64_t right_bytes() const { return view_.b_prepacked ? 0 : panel_bytes_of(depth_) * panels(); }
-  int64_t thread_bytes() const { return sums_bytes() + left_bytes() + right_bytes(); }
+  int64_t thread_bytes() const { return sums_bytes() + left_bytes() + right_bytes() + table_bytes(); }
   int busy_threads() const {
     return static_cast<int>(std::min<int64_t>(threads_, view_.groups * static_cast<int64_t>(pieces_.size())));
   }
@@ -216,12 +227,28 @@ class AmxKernel : public CpuKernel {
       for (int64_t n = n0; n < n1; n += tile_n_) {
         char* to = out + (n - n0) / tile_n_ * panel + k / step_ * 64 * tile_n_;
         const PanelShape shape{here, static_cast<int>(std::min<int64_t>(tile_n_, n1 - n)), tile_n_, false};
-        pack_panel_avx512({data + ((k0 + k) * s.k_stride + n * s.lane_stride) * bytes_of(s.type), s.k_stride,
-                           s.lane_stride, s.type, group_, false},
-                          shape, to);
+        if (!view_.b.plain()) {
+          const PanelSource words{data, s.k_stride, s.lane_stride, s.type, group_, false};
+          pack_gathered(words, k0 + k, n, shape, to);
+        } else {
+          pack_panel_avx512({data + ((k0 + k) * s.k_stride + n * s.lane_stride) * bytes_of(s.type),
+                             s.k_stride, s.lane_stride, s.type, group_, false},
+                            shape, to);
+        }
         const size_t written = panel_bytes(shape, group_);
         std::fill(to + written, to + step_bytes, char{0});
       }
+    }
+  }
+
+  // The right operand from row k and column n on, which is patches or comes in blocks.
+  void pack_gathered(PanelSource words, int64_t k, int64_t n, const PanelShape& shape, char* out) const {
+    if (view_.b.patches) {
+      pack_patch_panel(pack_panel_avx512, *view_.window, words, {k, shape.depth, n, shape.live}, tile_n_,
+                       out);
+    } else {
+      words.data += n * words.lane_stride * bytes_of(words.memory);
+      pack_block_panel(pack_panel_avx512, view_.b, taps_, words, k, shape, out);
     }
   }
 
@@ -245,6 +272,18 @@ class AmxKernel : public CpuKernel {
     args.last_row = -1;
     args.last_tile = nullptr;
     args.tail = 0;
+    if (view_.a.patches) {
+      const int64_t stride = patch_stride(depth), bytes = depth * element;
+      gather_patches(*view_.window, left, static_cast<int>(element), {row0, rows, k0, depth}, space, stride);
+      for (int64_t row = 0; bytes < steps * 64 && row < rows; ++row) {
+        std::memset(space + row * stride + bytes, 0, static_cast<size_t>(steps * 64 - bytes));
+      }
+      args.left = space;
+      args.left_stride = stride;
+      args.left_step_bytes = 64;
+      args.left_tile_bytes = 16 * stride;
+      return;
+    }
     if (config_.pack_a) {
       for (int64_t row = 0; row < rows; row += 16) {
         pack_tile_rows(source(row, 0), depth, static_cast<int>(std::min<int64_t>(16, rows - row)),
@@ -276,11 +315,12 @@ class AmxKernel : public CpuKernel {
     }
   }
 
-  void run_piece(const Buffers& buffers, int64_t group, const Piece& piece, const tsr::EpilogueArgs& epilogue,
+  void run_piece(const Buffers& buffers, int64_t group, const Piece& piece, tsr::EpilogueArgs epilogue,
                  char* space) const {
     char* sums = space;
     char* left_space = sums + sums_bytes();
     char* own_panels = left_space + left_bytes();
+    auto* table = reinterpret_cast<long long*>(own_panels + right_bytes());
     const char* left = swap_ ? group_b(buffers, group) : group_a(buffers, group);
     const char* right = swap_ ? group_a(buffers, group) : group_b(buffers, group);
     const char* prepacked = static_cast<const char*>(buffers.b) + group * packed_group_bytes();
@@ -305,6 +345,11 @@ class AmxKernel : public CpuKernel {
         for (int64_t m0 = piece.row0; m0 < piece.row1; m0 += block_rows_) {
           const int64_t m1 = std::min(m0 + block_rows_, piece.row1);
           set_left(args, left, m0, m1, k0, depth, left_space);
+          if (view_.c_rows) {
+            for (int64_t i = 0; i < m1 - m0; ++i) table[i] = view_.c_rows->row(m0 + i);
+            epilogue.rows = table;
+            args.row0 = 0;
+          }
           char* block_sums = sums + (deep() ? (m0 - piece.row0) / block_rows_ * panels() * sums_stride() : 0);
           args.prefetch = prefetch_ && m1 < piece.row1 ? (m1 - m0) * args.left_stride : 0;
           multiply_block(args, block, panel, n0, n1, block_sums, depth, first, last);
@@ -346,6 +391,7 @@ class AmxKernel : public CpuKernel {
     }
   }
 
+  std::vector<int64_t> taps_;  // of B's blocks, those in use; empty: all
   bool swap_ = false, right_resident_ = false, prefetch_ = false;
   Side left_{}, right_{};
   int64_t rows_ = 0, cols_ = 0;  // of the product as the kernel sees it
@@ -355,11 +401,16 @@ class AmxKernel : public CpuKernel {
   std::vector<Piece> pieces_;
 };
 
+std::unique_ptr<Kernel> make_part(std::shared_ptr<CpuModule> module, const ArchSpec& arch, StridedPart part,
+                                  const Problem& problem, const Choice& choice) {
+  return std::make_unique<AmxKernel>(std::move(module), arch, std::move(part), problem, choice);
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_amx_kernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
                                         const Problem& problem, const Choice& choice) {
-  return std::make_unique<AmxKernel>(std::move(module), arch, problem, choice);
+  return make_in_parts(std::move(module), arch, problem, choice, make_part);
 }
 
 }  // namespace tessera

@@ -13,62 +13,112 @@ constexpr int64_t kStrip = 16384;
 
 bool inside(const WindowAxis& a, int64_t coordinate) { return coordinate >= 0 && coordinate < a.size; }
 
-// Columns [col, end) of one row of patches: the taps of the position whose coordinates at tap 0 are `at`.
-class Row {
+template <int kBytes>
+struct Chunk {
+  char bytes[kBytes];
+};
+
+template <int kBytes>
+void copy_chunk(char* to, const char* from) {
+  Chunk<kBytes> chunk;
+  std::memcpy(&chunk, from, kBytes);
+  std::memcpy(to, &chunk, kBytes);
+}
+
+// Pieces of `bytes` each, at least kBytes: whole chunks, the last one moved up.
+template <int kBytes>
+void copy_in_chunks(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t bytes,
+                    int64_t count) {
+  for (; count > 0; --count, to += to_step, from += from_step) {
+    int64_t i = 0;
+    for (; i + kBytes <= bytes; i += kBytes) copy_chunk<kBytes>(to + i, from + i);
+    if (i < bytes) copy_chunk<kBytes>(to + bytes - kBytes, from + bytes - kBytes);
+  }
+}
+
+void copy_pieces(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t bytes,
+                 int64_t count) {
+  const auto copy = bytes >= 64   ? copy_in_chunks<64>
+                    : bytes >= 16 ? copy_in_chunks<16>
+                    : bytes >= 4  ? copy_in_chunks<4>
+                                  : copy_in_chunks<1>;
+  copy(to, to_step, from, from_step, bytes, count);
+}
+
+void clear_pieces(char* to, int64_t to_step, int64_t bytes, int64_t count) {
+  for (; count > 0; --count, to += to_step) std::memset(to, 0, static_cast<size_t>(bytes));
+}
+
+// Patches at neighbouring positions of the last axis.
+class Line {
  public:
-  Row(const Window& w, const char* images, int element) : w_(w), images_(images), element_(element) {
+  Line(const Window& w, const char* images, int element) : w_(w), images_(images), element_(element) {
     const WindowAxis& x = w.axes[2];
-    // Neighbouring taps of the last axis are neighbours in memory: one copy for all of them that exist.
+    // Neighbouring taps of the last axis are neighbours in memory: one copy for all of them.
     run_ = x.spread == 1 && x.stride == w.channels ? x.taps : 1;
+    span_ = run_ * w.channels;
   }
 
-  void copy(int64_t image, const int64_t (&at)[3], int64_t col, int64_t end, char* out) const {
-    const WindowAxis &y = w_.axes[1], &x = w_.axes[2];
-    const int64_t span = run_ * w_.channels;  // columns of one turn
-    const char* base = images_ + image * w_.image_stride * element_;
-    int64_t turn = col / span, in_turn = col - turn * span;
+  // Columns [col, end) of the `count` patches from position (p0, p1, p2) on.
+  void copy(int64_t image, const ConvShape::Axes& p, int64_t count, int64_t col, int64_t end, char* out,
+            int64_t row_bytes) const {
+    const WindowAxis &z = w_.axes[0], &y = w_.axes[1], &x = w_.axes[2];
     const int64_t turns = x.taps / run_;
-    int64_t t2 = turn % turns * run_, rest = turn / turns;
-    int64_t t1 = rest % y.taps, t0 = rest / y.taps;
-    while (col < end) {
-      const int64_t count = std::min(span - in_turn, end - col);
-      const int64_t z = at[0] + t0 * w_.axes[0].spread, v = at[1] + t1 * y.spread, u = at[2] + t2 * x.spread;
-      if (!inside(w_.axes[0], z) || !inside(y, v)) {
-        std::memset(out, 0, static_cast<size_t>(count * element_));
+    int64_t turn = col / span_;
+    for (int64_t first = col - turn * span_; col < end; ++turn, first = 0) {
+      const int64_t columns = std::min(span_ - first, end - col);
+      const int64_t t2 = turn % turns * run_, t1 = turn / turns % y.taps, t0 = turn / turns / y.taps;
+      const int64_t at0 = p[0] * z.step + t0 * z.spread + z.shift,
+                    at1 = p[1] * y.step + t1 * y.spread + y.shift;
+      if (inside(z, at0) && inside(y, at1)) {
+        const char* line = images_ + (image * w_.image_stride + at0 * z.stride + at1 * y.stride) * element_;
+        copy_taps(line, p[2] * x.step + t2 * x.spread + x.shift, count, first, columns, out, row_bytes);
       } else {
-        copy_line(base + (z * w_.axes[0].stride + v * y.stride) * element_, u, in_turn, count, out);
+        clear_pieces(out, row_bytes, columns * element_, count);
       }
-      out += count * element_;
-      col += count;
-      in_turn = 0;
-      if ((t2 += run_) == x.taps) {
-        t2 = 0;
-        if (++t1 == y.taps) {
-          t1 = 0;
-          ++t0;
-        }
-      }
+      out += columns * element_;
+      col += columns;
     }
   }
 
  private:
-  // `count` elements from the `first` on of the taps from coordinate u on.
-  void copy_line(const char* line, int64_t u, int64_t first, int64_t count, char* out) const {
+  // A run of taps whose coordinate is `at` in the first patch.
+  void copy_taps(const char* line, int64_t at, int64_t count, int64_t first, int64_t columns, char* out,
+                 int64_t row_bytes) const {
+    const WindowAxis& x = w_.axes[2];
+    // Of the run, the taps that these columns belong to are all inside from `lo` to `hi`.
+    const int64_t begin = first / w_.channels, last = (first + columns - 1) / w_.channels;
+    const int64_t lo = std::clamp<int64_t>(steps_until(-(at + begin), x.step), 0, count);
+    const int64_t hi = std::clamp<int64_t>(steps_until(x.size - (at + last), x.step), lo, count);
+    for (int64_t i = 0; i < lo; ++i) copy_edge(line, at + i * x.step, first, columns, out + i * row_bytes);
+    copy_pieces(out + lo * row_bytes, row_bytes, line + ((at + lo * x.step) * x.stride + first) * element_,
+                x.step * x.stride * element_, columns * element_, hi - lo);
+    for (int64_t i = hi; i < count; ++i)
+      copy_edge(line, at + i * x.step, first, columns, out + i * row_bytes);
+  }
+
+  // The least i with i * step >= distance.
+  static int64_t steps_until(int64_t distance, int64_t step) {
+    return distance <= 0 ? 0 : ceil_div(distance, step);
+  }
+
+  // `count` elements from the `first` on of the taps from coordinate u on, some of which may not exist.
+  void copy_edge(const char* line, int64_t u, int64_t first, int64_t count, char* out) const {
     const WindowAxis& x = w_.axes[2];
     const int64_t lo = std::clamp<int64_t>(-u * w_.channels - first, 0, count);
     const int64_t hi = std::clamp<int64_t>((x.size - u) * w_.channels - first, lo, count);
-    if (lo > 0) std::memset(out, 0, static_cast<size_t>(lo * element_));
+    std::memset(out, 0, static_cast<size_t>(lo * element_));
     if (hi > lo) {
       std::memcpy(out + lo * element_, line + (u * x.stride + first + lo) * element_,
                   static_cast<size_t>((hi - lo) * element_));
     }
-    if (count > hi) std::memset(out + hi * element_, 0, static_cast<size_t>((count - hi) * element_));
+    std::memset(out + hi * element_, 0, static_cast<size_t>((count - hi) * element_));
   }
 
   const Window& w_;
   const char* images_;
   int element_;
-  int64_t run_;
+  int64_t run_, span_;  // taps, and columns, that are one piece of memory
 };
 
 // Whether packed words are the elements as they lie in memory.
@@ -78,23 +128,15 @@ bool are_words(const PanelSource& s) { return !s.flip_sign && bytes_of(s.memory)
 
 void gather_patches(const Window& w, const char* images, int element, const PatchPiece& piece, char* out,
                     int64_t row_bytes) {
-  const Row row(w, images, element);
+  const Line line(w, images, element);
   const auto& axes = w.axes;
-  int64_t p2 = piece.row % axes[2].positions, rest = piece.row / axes[2].positions;
-  int64_t p1 = rest % axes[1].positions;
-  rest /= axes[1].positions;
-  int64_t p0 = rest % axes[0].positions, image = rest / axes[0].positions;
-  for (int64_t i = 0; i < piece.rows; ++i, out += row_bytes) {
-    const int64_t at[3] = {p0 * axes[0].step + axes[0].shift, p1 * axes[1].step + axes[1].shift,
-                           p2 * axes[2].step + axes[2].shift};
-    row.copy(image, at, piece.col, piece.col + piece.cols, out);
-    if (++p2 < axes[2].positions) continue;
-    p2 = 0;
-    if (++p1 < axes[1].positions) continue;
-    p1 = 0;
-    if (++p0 < axes[0].positions) continue;
-    p0 = 0;
-    ++image;
+  for (int64_t row = piece.row, end = piece.row + piece.rows; row < end;) {
+    const int64_t outer = row / axes[2].positions, middle = outer / axes[1].positions;
+    const ConvShape::Axes at{middle % axes[0].positions, outer % axes[1].positions, row % axes[2].positions};
+    const int64_t count = std::min(axes[2].positions - at[2], end - row);
+    line.copy(middle / axes[0].positions, at, count, piece.col, piece.col + piece.cols, out, row_bytes);
+    out += count * row_bytes;
+    row += count;
   }
 }
 

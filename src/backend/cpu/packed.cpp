@@ -6,10 +6,10 @@
 #include <cstring>
 #include <vector>
 
-#include "backend/check_buffers.h"
 #include "backend/cpu/arena.h"
 #include "backend/cpu/gather.h"
 #include "backend/cpu/pack.h"
+#include "backend/cpu/parts.h"
 #include "core/tile_math.h"
 #include "tessera/error.h"
 
@@ -96,7 +96,7 @@ class PackedKernel : public CpuKernel {
     if (!view_.b_prepacked) return CpuKernel::pack_b(b, packed, ldb);
     Operand o = view_.b;
     if (ldb != Problem::kPacked) {
-      if (is_conv(problem_.op)) throw Error(ErrorCode::bad_input, "a filter has no leading dimension");
+      if (!view_.b.plain()) throw Error(ErrorCode::bad_input, "a filter has no leading dimension");
       (o.row_major() ? o.row_stride : o.col_stride) = ldb;
       if (o.group_stride != 0) o.group_stride = ldb * (o.row_major() ? o.rows : o.cols);
     }
@@ -492,62 +492,16 @@ class PackedKernel : public CpuKernel {
   int64_t a_bytes_, b_bytes_, sums_bytes_, part_bytes_, table_bytes_;
 };
 
-// A product in parts, one after another, each with threads, rows of C and taps of its own.
-class PartsKernel : public Kernel {
- public:
-  PartsKernel(const std::shared_ptr<CpuModule>& module, const ArchSpec& arch, std::vector<StridedPart> parts,
-              const Problem& problem, const Choice& choice)
-      : Kernel(problem, choice), view_(lower(problem)) {
-    for (StridedPart& part : parts) {
-      parts_.push_back(std::make_unique<PackedKernel>(module, arch, std::move(part), problem, choice));
-    }
-  }
-
-  void run(const Buffers& buffers) const override {
-    check_buffers(view_, buffers, packed_b_bytes());
-    run_unchecked(buffers);
-  }
-
-  void run_unchecked(const Buffers& buffers) const override {
-    Buffers own = buffers;
-    for (const auto& part : parts_) {
-      part->run_unchecked(own);
-      if (view_.b_prepacked) own.b = static_cast<const char*>(own.b) + part->packed_b_bytes();
-    }
-  }
-
-  size_t workspace_bytes() const override {
-    size_t most = 0;
-    for (const auto& part : parts_) most = std::max(most, part->workspace_bytes());
-    return most;
-  }
-
-  size_t packed_b_bytes() const override {
-    size_t sum = 0;
-    for (const auto& part : parts_) sum += part->packed_b_bytes();
-    return sum;
-  }
-
-  void pack_b(const void* b, void* packed, int64_t ldb) const override {
-    char* to = static_cast<char*>(packed);
-    for (const auto& part : parts_) {
-      part->pack_b(b, to, ldb);
-      to += part->packed_b_bytes();
-    }
-  }
-
- private:
-  GemmView view_;
-  std::vector<std::unique_ptr<Kernel>> parts_;
-};
+std::unique_ptr<Kernel> make_part(std::shared_ptr<CpuModule> module, const ArchSpec& arch, StridedPart part,
+                                  const Problem& problem, const Choice& choice) {
+  return std::make_unique<PackedKernel>(std::move(module), arch, std::move(part), problem, choice);
+}
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_packed_kernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
                                            const Problem& problem, const Choice& choice) {
-  std::vector<StridedPart> parts = strided_parts(lower(problem));
-  if (parts.size() > 1) return std::make_unique<PartsKernel>(module, arch, std::move(parts), problem, choice);
-  return std::make_unique<PackedKernel>(std::move(module), arch, std::move(parts[0]), problem, choice);
+  return make_in_parts(std::move(module), arch, problem, choice, make_part);
 }
 
 }  // namespace tessera

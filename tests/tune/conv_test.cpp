@@ -1,0 +1,182 @@
+// Convolutions at random sizes against the reference, the reference against oneDNN, and sizes that few
+// machines hold.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <random>
+
+#include "backend/backend.h"
+#include "base/text.h"
+#include "codegen/render.h"
+#include "runtime/kernel_cache.h"
+#include "space/space.h"
+#include "tune/peer.h"
+#include "tune/verify.h"
+
+namespace tessera {
+namespace {
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : bits_(seed) {}
+  int64_t upto(int64_t most) { return static_cast<int64_t>(bits_() % static_cast<uint64_t>(most)) + 1; }
+  bool one_in(int64_t n) { return upto(n) == 1; }
+  const char* of(std::initializer_list<const char*> words) {
+    return words.begin()[upto(static_cast<int64_t>(words.size())) - 1];
+  }
+
+ private:
+  std::mt19937_64 bits_;
+};
+
+std::string random_problem(Random& r, const std::string& dtype) {
+  const std::string op = dtype == "i8" ? "conv_fwd" : r.of({"conv_fwd", "conv_bwd_data", "conv_bwd_weight"});
+  const int64_t dims = r.upto(3);
+  const bool depthwise = r.one_in(5);
+  std::string in, filter, stride, pad, dilation;
+  for (int64_t i = 0; i < dims; ++i) {
+    const int64_t f = r.one_in(8) ? r.upto(11) : r.upto(3), d = r.upto(3), lo = r.upto(4) - 1,
+                  hi = r.one_in(4) ? r.upto(4) - 1 : lo;
+    const int64_t least = std::max<int64_t>((f - 1) * d + 1 - lo - hi, 1);
+    const std::string x = i ? "x" : "";
+    in += x + std::to_string(least + r.upto(dims == 3 ? 4 : 9) - 1);
+    filter += x + std::to_string(f);
+    stride += x + std::to_string(r.upto(3));
+    pad += x + std::to_string(lo) + (hi == lo ? "" : ":" + std::to_string(hi));
+    dilation += x + std::to_string(d);
+  }
+  const int64_t g = depthwise ? r.upto(32) : r.one_in(3) ? r.upto(3) : 1;
+  std::string text = op + format(" n=%d g=%d c=%d k=%d", int(r.upto(2)), int(g),
+                                 int(depthwise ? 1 : r.upto(20)), int(depthwise ? r.upto(2) : r.upto(40)));
+  text += " in=" + in + " filter=" + filter + " stride=" + stride + " pad=" + pad + " dilation=" + dilation +
+          " dtype=" + dtype;
+  if (op != "conv_bwd_weight" && r.one_in(6)) text += " prepack=b";
+  if (r.one_in(6)) text += " alpha=2 beta=1";
+  return text;
+}
+
+// Kernels by their units, which sizes do not change.
+class Kernels {
+ public:
+  std::unique_ptr<Kernel> make(const Problem& p, const KernelConfig& c) {
+    const Source source = render(lower(p), c, backend_->arch());
+    auto& module = modules_[source.symbol];
+    if (!module) module = backend_->load(cache_.get_or_build(source, *backend_).binary);
+    return backend_->prepare(module, p, {.config = c});
+  }
+  const ArchSpec& arch() const { return backend_->arch(); }
+
+ private:
+  std::unique_ptr<Backend> backend_ = make_backend("cpu", 2);
+  KernelCache cache_{{}};
+  std::map<std::string, std::shared_ptr<Module>> modules_;
+};
+
+// Of the legal configurations one of a few tiles: compiling all would take the time of many problems.
+KernelConfig some_config(Random& r, const GemmView& v, const ArchSpec& arch) {
+  std::vector<KernelConfig> few, legal = legal_configs(v, arch);
+  for (const KernelConfig& c : legal) {
+    const bool tile =
+        c.family_id() == Family::cpu_amx ? c.tile_m == 32 && !c.swap_ab : c.tile_n == 16 || c.tile_n == 32;
+    if ((c.family_id() == Family::cpu_packed || c.family_id() == Family::cpu_amx) && tile &&
+        c.tile_m % 4 == 0)
+      few.push_back(c);
+  }
+  const auto& from = few.empty() ? legal : few;
+  return from[static_cast<size_t>(r.upto(static_cast<int64_t>(from.size())) - 1)];
+}
+
+void random_walk(const std::string& dtype, int count) {
+  Random r(std::hash<std::string>{}(dtype));
+  Kernels kernels;
+  for (int i = 0; i < count; ++i) {
+    const std::string text = random_problem(r, dtype);
+    SCOPED_TRACE(text);
+    const Problem p = Problem::parse(text);
+    ASSERT_EQ(Problem::parse(to_string(p)), p);
+    const KernelConfig c = some_config(r, lower(p), kernels.arch());
+    const auto kernel = kernels.make(p, c);
+    Operands operands(p, FillKind::integers, static_cast<uint64_t>(i));
+    operands.reset_c();
+    kernel->run(operands.bind(*kernel));
+    const Verification v = Verifier(operands).check();
+    ASSERT_TRUE(v.ok) << to_string(c) << "\n" << v.failure;
+  }
+}
+
+TEST(ConvRandom, F32) { random_walk("f32", 900); }
+TEST(ConvRandom, Bf16) { random_walk("bf16", 700); }
+TEST(ConvRandom, F16) { random_walk("f16", 250); }
+TEST(ConvRandom, I8) { random_walk("i8", 200); }
+
+TEST(ConvReference, AgreesWithOneDnn) {
+  std::shared_ptr<const Peer> peer;
+  try {
+    peer = Peer::load("onednn");
+  } catch (const std::exception& e) { GTEST_SKIP() << "oneDNN is not here: " << e.what(); }
+  Random r(7);
+  int compared = 0;
+  for (int i = 0; i < 120; ++i) {
+    std::string text = random_problem(r, "f32");
+    text = text.substr(0, text.find(" alpha"));
+    SCOPED_TRACE(text);
+    const Problem p = Problem::parse(text);
+    std::string why;
+    const auto theirs = peer->prepare(p, 1, &why);
+    if (!theirs) continue;
+    Operands operands(p, FillKind::uniform, static_cast<uint64_t>(i));
+    if (p.prepack_b) theirs->pack_b(operands.b());
+    operands.reset_c();
+    theirs->run(operands.a(), operands.b(), operands.c());
+    const Verification v = Verifier(operands).check();
+    EXPECT_TRUE(v.ok) << v.failure;
+    ++compared;
+  }
+  EXPECT_GT(compared, 80);
+}
+
+TEST(ConvLimits, OffsetsBeyond32Bits) {
+  // 2^31 pixels and more, of which the four corners are looked at: the others are never touched and take no
+  // memory.
+  constexpr int64_t kHeight = 46341, kWidth = 46343;
+  const Problem p = Problem::parse(format("conv_fwd c=1 k=1 in=%dx%d filter=1x1 stride=%dx%d dtype=f32",
+                                          int(kHeight), int(kWidth), int(kHeight - 1), int(kWidth - 1)));
+  const size_t bytes = static_cast<size_t>(kHeight * kWidth) * sizeof(float);
+  void* memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) GTEST_SKIP() << "no address space for " << bytes << " bytes";
+  auto* images = static_cast<float*>(memory);
+  const int64_t corners[] = {0, kWidth - 1, (kHeight - 1) * kWidth, kHeight * kWidth - 1};
+  for (int i = 0; i < 4; ++i) images[corners[i]] = static_cast<float>(i + 1);
+  const float filter = 3;
+  float out[4] = {};
+  Kernels kernels;
+  const auto legal = legal_configs(lower(p), kernels.arch());
+  ASSERT_FALSE(legal.empty());
+  kernels.make(p, legal[0])->run({.a = images, .b = &filter, .c = out});
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(out[i], 3.0f * static_cast<float>(i + 1));
+  munmap(memory, bytes);
+}
+
+TEST(ConvLimits, AMillionTermsInOneSum) {
+  Kernels kernels;
+  for (const char* dtype : {"f32", "bf16"}) {
+    const Problem p = Problem::parse(
+        std::string("conv_bwd_weight n=1 c=2 k=3 in=1000x1000 filter=3x1 pad=1x0 out=f32 dtype=") + dtype);
+    const auto legal = legal_configs(lower(p), kernels.arch());
+    ASSERT_FALSE(legal.empty());
+    const auto kernel = kernels.make(p, legal[0]);
+    Operands operands(p, FillKind::uniform);
+    operands.reset_c();
+    kernel->run(operands.bind(*kernel));
+    const Verification v = Verifier(operands).check();
+    EXPECT_TRUE(v.ok) << v.failure;
+    EXPECT_TRUE(v.complete);
+  }
+}
+
+}  // namespace
+}  // namespace tessera
