@@ -78,9 +78,18 @@ TSR_API tsr_status tsr_describe(const char* what, const char* text, char** json)
 
 /* Long work that needs no handle. `options` is a JSON object (null: {}), unknown keys are refused:
  *   "cache"     {"action": "stats" | "verify" | "repair" | "collect" | "clear", "cache_dir", "max_bytes"}
- *   "pack"      {"action": "create", "path", "problems": [TEXT], "dispatcher": {options}, "jobs",
- * "decisions"},
+ *   "pack"      {"action": "create", "path", "problems": [TEXT], "dispatcher": {options},
+ *               "jobs", "decisions"},
  *               {"action": "list" | "check", "path"}
+ *   "tune"      {"problems": [TEXT], "database", "device", "threads", "candidates"}, and RUN
+ *   "sweep"     {"action": "plan", "directory", "problems": [TEXT], "generate": [], "dtypes": [],
+ *               "layouts": [], "extra", "seed", "candidates", "only", "device", "threads"},
+ *               {"action": "run", "directory", "shard", "shards", "retry": []}, and RUN,
+ *               {"action": "status", "directory"},
+ *               {"action": "store", "directory", "database", "decide": false}
+ *   RUN         "jobs", "budget_s", "limit_s", "group", "budget_ms", "cold", "cache_dir", "program": kernels
+ * are measured in child processes of the program `tessera`, which is this one, TESSERA_PROGRAM's,
+ *               ../bin/tessera beside the library, or PATH's
  *   "generate"  {"arch", "dtypes": [], "layouts": [], "variant", "set", "config_file", "out", "jobs"}
  * progress (may be null) is called by one thread at a time. */
 typedef void (*tsr_progress)(void* user, size_t done, size_t total, const char* what);
@@ -113,9 +122,10 @@ typedef size_t (*tsr_rank)(void* user, const char* problem, const tsr_candidate*
                            size_t* order);
 
 /* options (null: {}): {"device": "cpu", "threads": 0, "policy": "model", "top_k": 3, "config": "",
- * "cache_dir": "", "packs": []}; unknown keys are refused. A `rank` without a policy means policy "callback",
- * a config without one policy "explicit". The registry (null: everything legal) may change or be destroyed
- * later; kernels already got stay as they are. */
+ * "cache_dir": "", "packs": [], "database": PATH or "none"}; unknown keys are refused. Decisions of the
+ * database (the program's own where none is named) come before policies model and model_topk. A `rank`
+ * without a policy means policy "callback", a config without one policy "explicit". The registry (null:
+ * everything legal) may change or be destroyed later; kernels already got stay as they are. */
 TSR_API tsr_status tsr_dispatcher_create(const char* options, tsr_registry* registry, tsr_rank rank,
                                          void* user, tsr_dispatcher** dispatcher);
 /* Its kernels go with it. */

@@ -1,7 +1,7 @@
-"""The build backend of `pip install .` (PEP 517, PEP 660): CMake builds libtessera_c, which goes into a py3-none wheel
-beside the package. It needs CMake, a C++ compiler and the packages of `./dev deps build`, and nothing of Python.
+"""The build backend of `pip install .` (PEP 517, PEP 660): CMake builds libtessera_c and the program, which go into a
+py3-none wheel with the package. It needs CMake, a C++ compiler and the packages of `./dev deps build`, and nothing of Python.
 
-TESSERA_BUILD_DIR: a configured build tree to take the library from, instead of build/wheel.
+TESSERA_BUILD_DIR: a configured build tree to take them from, instead of build/wheel.
 """
 import base64
 import hashlib
@@ -16,6 +16,7 @@ import zipfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "tessera"
 NAME = "tessera"
+BINARIES = ("lib/libtessera_c.so.1", "bin/tessera")  # where the build tree and the package have them
 
 
 def version():
@@ -26,15 +27,16 @@ def tag():
     return f"py3-none-linux_{platform.machine()}"
 
 
-def build_library():
-    """The built library's path."""
+def build_tree():
+    """The build tree, with the library and the program in it."""
     build = os.environ.get("TESSERA_BUILD_DIR")
     if build is None:
         build = ROOT / "build" / "wheel"
         subprocess.run(["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DTESSERA_TESTS=OFF",
                         "-DTESSERA_EXAMPLES=OFF", "-DTESSERA_BENCH=OFF", "-DTESSERA_SHARED=OFF"], check=True)
-    subprocess.run(["cmake", "--build", build, "--target", "tessera_c", "--parallel"], check=True)
-    return pathlib.Path(build) / "lib" / "libtessera_c.so.1"
+    subprocess.run(["cmake", "--build", build, "--target", "tessera_c", "tessera_cli", "--parallel"],
+                   check=True)
+    return pathlib.Path(build).resolve()
 
 
 def metadata():
@@ -71,6 +73,7 @@ class Wheel:
         info = info_folder()
         self.add(f"{info}/METADATA", metadata().encode())
         self.add(f"{info}/WHEEL", wheel_facts().encode())
+        self.add(f"{info}/entry_points.txt", b"[console_scripts]\ntessera = tessera._program:main\n")
         self.add(f"{info}/LICENSE", (ROOT / "LICENSE").read_bytes())
         self.record.append(f"{info}/RECORD,,\n")
         self.zip.writestr(f"{info}/RECORD", "".join(self.record))
@@ -97,27 +100,29 @@ prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    library = build_library()
+    tree = build_tree()
     wheel = Wheel(wheel_directory)
     for path in sorted(PACKAGE.rglob("*")):
         if path.suffix in (".py", ".pyi", ".typed"):
             wheel.add(f"{NAME}/{path.relative_to(PACKAGE).as_posix()}", path.read_bytes())
-    wheel.add(f"{NAME}/lib/libtessera_c.so.1", library.read_bytes(), 0o755)
-    # Kernels built beforehand lie where the library looks for them: ../share/tessera.
-    for pack in sorted((library.parents[1] / "share" / "tessera").glob("standard-*.pack")):
+    for name in BINARIES:
+        wheel.add(f"{NAME}/{name}", (tree / name).read_bytes(), 0o755)
+    # Kernels built beforehand lie where library and program look for them: ../share/tessera.
+    for pack in sorted((tree / "share" / "tessera").glob("standard-*.pack")):
         wheel.add(f"{NAME}/share/tessera/{pack.name}", pack.read_bytes())
     return wheel.close()
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
-    library = build_library()
+    tree = build_tree()
     wheel = Wheel(wheel_directory)
     wheel.add(f"{NAME}.pth", f"{PACKAGE.parent}\n".encode())
-    linked = PACKAGE / "lib" / "libtessera_c.so.1"
-    linked.parent.mkdir(exist_ok=True)
-    if linked.is_symlink() or linked.exists():
-        linked.unlink()
-    linked.symlink_to(library)
+    for name in BINARIES:
+        linked = PACKAGE / name
+        linked.parent.mkdir(exist_ok=True)
+        if linked.is_symlink() or linked.exists():
+            linked.unlink()
+        linked.symlink_to(tree / name)
     return wheel.close()
 
 

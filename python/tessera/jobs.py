@@ -43,3 +43,43 @@ def generate(out: Path, dtypes: List[str], layouts: Optional[List[str]] = None, 
     """Writes a set of kernels as sources with a manifest into a directory that is missing or empty."""
     return job("generate", progress, out=out, dtypes=dtypes, layouts=layouts, arch=arch, variant=variant, set=set,
                config_file=config_file, jobs=max_workers)
+
+
+def tune(problems: Iterable[Union[str, Problem]], *, database: Optional[Path] = None, device: str = "cpu",
+         threads: int = 0, candidates: Optional[str] = None, progress: Progress = None, **run: Any) -> Dict[str, Any]:
+    """Measures configurations of each problem and stores the winners, which later dispatchers choose before they ask the
+    model. candidates: "all", "random:N", "stratified:N" or "guided:N"; database: None for the user's own. `run`: jobs,
+    budget_s, limit_s, group, budget_ms, cold, cache_dir, program (docs/tuning.md). Returns {"database", "decisions",
+    "skipped"}. Raises Unsupported where the program `tessera` is not found, in whose processes kernels are measured."""
+    return job("tune", progress, problems=[str(Problem(p)) for p in problems], database=database, device=device,
+               threads=threads, candidates=candidates, **run)
+
+
+def plan_sweep(directory: Path, problems: Iterable[Union[str, Problem]] = (), *, generate: Optional[List[str]] = None,
+               dtypes: Optional[List[str]] = None, layouts: Optional[List[str]] = None, extra: Optional[str] = None,
+               seed: Optional[int] = None, candidates: Optional[str] = None, only: Optional[str] = None,
+               device: str = "cpu", threads: int = 0) -> Dict[str, Any]:
+    """Writes down which configurations are to be measured on which problems, given ones and generated ones ("wide:200").
+    Returns {"arch", "problems", "configs", "pairs", "skipped"}."""
+    return job("sweep", action="plan", directory=directory, problems=[str(Problem(p)) for p in problems],
+               generate=generate, dtypes=dtypes, layouts=layouts, extra=extra, seed=seed, candidates=candidates,
+               only=only, device=device, threads=threads)
+
+
+def sweep(directory: Path, *, shard: Optional[int] = None, shards: Optional[int] = None,
+          retry: Optional[List[str]] = None, progress: Progress = None, **run: Any) -> Dict[str, Any]:
+    """Measures what plan_sweep() wrote down, from where it was stopped on. shard: this process's of so many shards, from 0;
+    retry: outcomes to measure again; `run` as of tune(). Returns how many ended how. Ctrl-C stops it within a second and
+    loses at most what was being measured."""
+    return job("sweep", progress, action="run", directory=directory, shard=shard, shards=shards, retry=retry, **run)
+
+
+def sweep_status(directory: Path) -> Dict[str, Any]:
+    """What is measured so far: counts by outcome, and "records" with every measurement."""
+    return job("sweep", action="status", directory=directory)
+
+
+def store_sweep(directory: Path, database: Optional[Path] = None, *, decide: bool = False) -> Dict[str, Any]:
+    """Adds a sweep's measurements to a database (None: the user's own); decide=True: the fastest configuration of every
+    problem in it becomes its decision."""
+    return job("sweep", action="store", directory=directory, database=database, decide=decide)

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "capi/handles.h"
+#include "core/json_values.h"
 #include "tessera/dispatcher.h"
 #include "tessera/json.h"
 #include "tessera/registry.h"
@@ -77,13 +78,33 @@ void require_out(const void* out, std::string_view name);
 // The object a caller passed as text; {} for null.
 Json object_argument(const char* json, std::string_view name);
 
+// A member that is text, or `otherwise` where it is absent.
+std::string text_member(Members& in, std::string_view key, std::string_view otherwise = {});
+
+// The row of a table of actions that the member "action" names.
+template <class Row, size_t N>
+const Row& action_of(Members& in, const Row (&actions)[N]) {
+  std::array<std::string_view, N> names;
+  for (size_t i = 0; i < N; ++i) names[i] = actions[i].name;
+  return actions[static_cast<size_t>(read_word(in.at("action"), names))];
+}
+
 // {"device": ..., ...} without a registry and a rank function. `origin` is named in errors.
 DispatcherOptions dispatcher_options(const Json& json, std::string_view origin);
+
+// The database of measurements that a member "database" names: without one the program's, "" for "none".
+std::string database_path(const Json* given);
 
 // Problems, one a line; blank lines and what follows a '#' are left out.
 std::vector<Problem> problem_lines(std::string_view text);
 
 std::function<void(size_t, size_t, const std::string&)> progress_function(tsr_progress progress, void* user);
+
+using JobProgress = std::function<void(size_t, size_t, const std::string&)>;
+
+// Jobs that measure in child processes.
+Json tune_job(const Json& options, const JobProgress& progress);
+Json sweep_job(const Json& options, const JobProgress& progress);
 
 // tsr_describe, tsr_job.
 Json describe(std::string_view what, std::string_view text);

@@ -2,7 +2,6 @@
 #include "base/text.h"
 #include "capi/capi.h"
 #include "core/arch_spec.h"
-#include "core/json_values.h"
 #include "runtime/generate.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/pack.h"
@@ -12,20 +11,7 @@
 namespace tessera::capi {
 namespace {
 
-using Progress = std::function<void(size_t, size_t, const std::string&)>;
-
-std::string text_member(Members& in, std::string_view key, std::string_view otherwise = {}) {
-  const Json* v = in.find(key);
-  return v ? v->as_string() : std::string(otherwise);
-}
-
-// The row of `actions` that the member "action" names.
-template <class Row, size_t N>
-const Row& action_of(Members& in, const Row (&actions)[N]) {
-  std::array<std::string_view, N> names;
-  for (size_t i = 0; i < N; ++i) names[i] = actions[i].name;
-  return actions[static_cast<size_t>(read_word(in.at("action"), names))];
-}
+using Progress = JobProgress;
 
 struct CacheAction {
   std::string_view name;
@@ -121,7 +107,11 @@ struct Job {
   Json (*run)(const Json& options, const Progress& progress);
 };
 
-constexpr Job kJobs[] = {{"cache", cache}, {"pack", pack}, {"generate", generate_sources}};
+constexpr Job kJobs[] = {{"cache", cache},
+                         {"pack", pack},
+                         {"generate", generate_sources},
+                         {"tune", tune_job},
+                         {"sweep", sweep_job}};
 
 }  // namespace
 

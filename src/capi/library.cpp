@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "capi/capi.h"
-#include "core/json_values.h"
 #include "tessera/error.h"
+#include "tessera/tune_db.h"
 
 namespace tessera::capi {
 namespace {
@@ -117,6 +117,11 @@ Json object_argument(const char* json, std::string_view name) {
   return out;
 }
 
+std::string text_member(Members& in, std::string_view key, std::string_view otherwise) {
+  const Json* v = in.find(key);
+  return v ? v->as_string() : std::string(otherwise);
+}
+
 DispatcherOptions dispatcher_options(const Json& json, std::string_view origin) {
   constexpr int kMost = 1 << 20;
   return at(origin, [&] {
@@ -129,7 +134,10 @@ DispatcherOptions dispatcher_options(const Json& json, std::string_view origin) 
     if (const Json* v = in.find("cache_dir")) o.cache_dir = v->as_string();
     if (const Json* v = in.find("packs")) o.packs = read_strings(*v);
     const Json* policy = in.find("policy");
+    const Json* database = in.find("database");
     in.finish();
+    const std::string path = database_path(database);
+    o.decisions = open_decisions(path, database && !path.empty());
     // A config given without a policy is meant to be used.
     o.policy = policy              ? parse_policy(policy->as_string())
                : !o.config.empty() ? Policy::explicit_config
@@ -138,6 +146,11 @@ DispatcherOptions dispatcher_options(const Json& json, std::string_view origin) 
       throw Error(ErrorCode::bad_input, "policy 'explicit' needs a config");
     return o;
   });
+}
+
+std::string database_path(const Json* given) {
+  const std::string path = given ? given->as_string() : default_tune_db();
+  return path == "none" ? "" : path;
 }
 
 std::vector<Problem> problem_lines(std::string_view text) {

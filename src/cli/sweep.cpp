@@ -130,13 +130,6 @@ int plan(const Invocation& call) {
   return kOk;
 }
 
-Json summary_json(const SweepSummary& s) {
-  Json out = Json::object({{"pairs", static_cast<int64_t>(s.pairs)}, {"left", static_cast<int64_t>(s.left)}});
-  for (size_t i = 0; i < std::size(s.by_outcome); ++i)
-    out.set(std::string(to_string(static_cast<SweepOutcome>(i))), static_cast<int64_t>(s.by_outcome[i]));
-  return out;
-}
-
 std::string summary_text(const SweepSummary& s) {
   std::string out = std::to_string(s.pairs - s.left) + " of " + std::to_string(s.pairs) + " measured";
   for (size_t i = 0; i < std::size(s.by_outcome); ++i) {
@@ -167,7 +160,7 @@ int run(const Invocation& call) {
     s = run_sweep(directory, o, std::ref(bars));
   }
   if (call.json()) {
-    print_json(summary_json(s).set("stopped", s.stopped).set("compiled", static_cast<int64_t>(s.compiled)));
+    print_json(to_json(s).set("stopped", s.stopped).set("compiled", static_cast<int64_t>(s.compiled)));
   } else {
     print(summary_text(s) + (s.stopped && s.left ? "; the same command goes on" : ""));
   }
@@ -187,7 +180,7 @@ int status(const Invocation& call) {
   if (call.json()) {
     Json rows = Json::array();
     for (const SweepRecord* r : bad) rows.push(to_json(*r));
-    print_json(summary_json(s)
+    print_json(to_json(s)
                    .set("arch", made.arch)
                    .set("problems", static_cast<int64_t>(made.problems.size()))
                    .set("damaged_lines", static_cast<int64_t>(results.damaged()))
@@ -223,7 +216,7 @@ int merge(const Invocation& call) {
   for (const SweepRecord& r : all.records()) lines.push_back(to_json(r).dump());
   Journal(sweep_journal_path(target, 0, 1)).append(lines);
   const SweepSummary s = sweep_status(merged, all);
-  call.json() ? print_json(summary_json(s)) : print(summary_text(s));
+  call.json() ? print_json(to_json(s)) : print(summary_text(s));
   return kOk;
 }
 

@@ -405,4 +405,11 @@ SweepSummary sweep_status(const SweepPlan& plan, const SweepResults& results) {
   return tally(all, plan, results);
 }
 
+Json to_json(const SweepSummary& s) {
+  Json out = Json::object({{"pairs", static_cast<int64_t>(s.pairs)}, {"left", static_cast<int64_t>(s.left)}});
+  for (size_t i = 0; i < std::size(s.by_outcome); ++i)
+    out.set(std::string(to_string(static_cast<SweepOutcome>(i))), static_cast<int64_t>(s.by_outcome[i]));
+  return out;
+}
+
 }  // namespace tessera

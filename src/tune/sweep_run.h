@@ -44,6 +44,9 @@ struct SweepSummary {
   bool stopped = false;        // by Ctrl-C or the budget
 };
 
+// {pairs, left, and a count for each outcome}
+Json to_json(const SweepSummary& s);
+
 // Resumes where the journals end. Every outcome is in the journal of this shard when the call returns; a kill
 // at any moment loses at most the group that is being measured. `progress` is called by one thread at a time.
 // Error(bad_input) when the plan was made for another architecture than this machine's.

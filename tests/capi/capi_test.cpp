@@ -28,7 +28,7 @@ struct Text {
 };
 
 struct Handle {
-  explicit Handle(const char* options = R"({"threads": 1})") {
+  explicit Handle(const char* options = R"({"threads": 1, "database": "none"})") {
     EXPECT_EQ(tsr_dispatcher_create(options, nullptr, nullptr, nullptr, &dispatcher), TSR_OK)
         << tsr_last_error();
   }

@@ -21,6 +21,9 @@ with tessera.Dispatcher(threads=1) as d:
             raise SystemExit("not refused")
         except tessera.BadInput as e:
             pass
+made = tessera.tune(["gemm m=8 n=8 k=8 dtype=f32"], database=sys.argv[1] + "/db", threads=1, candidates="guided:1",
+                    budget_ms=1)
+assert made["decisions"]  # measured in processes of the wheel's own program
 assert tessera.__file__.startswith(sys.argv[1]), tessera.__file__
 print("ok", tessera.version())
 """
@@ -43,7 +46,8 @@ def test_the_wheel_is_whole(wheel):
     assert "-py3-none-linux_" in wheel.name
     with zipfile.ZipFile(wheel) as z:
         names = set(z.namelist())
-        assert {"tessera/__init__.py", "tessera/py.typed", "tessera/lib/libtessera_c.so.1"} <= names
+        assert {"tessera/__init__.py", "tessera/py.typed", "tessera/lib/libtessera_c.so.1",
+                "tessera/bin/tessera"} <= names
         record = next(n for n in names if n.endswith("/RECORD"))
         rows = [line.split(",") for line in z.read(record).decode().splitlines()]
         assert {row[0] for row in rows} == names
@@ -72,9 +76,10 @@ def interpreters():
 def test_any_cpython_runs_it(wheel, tmp_path, version, path):
     with zipfile.ZipFile(wheel) as z:
         z.extractall(tmp_path / "site")
+    (tmp_path / "site" / "tessera" / "bin" / "tessera").chmod(0o755)  # as pip does
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    environment = {k: v for k, v in os.environ.items() if k not in ("TESSERA_LIBRARY", "PYTHONPATH")}
+    environment = {k: v for k, v in os.environ.items() if k not in ("TESSERA_LIBRARY", "TESSERA_PROGRAM", "PYTHONPATH")}
     done = subprocess.run([path, str(script), str(tmp_path / "site")], capture_output=True, text=True, timeout=120,
                           env={**environment, "PYTHONPATH": str(tmp_path / "site")})
     assert done.returncode == 0, done.stderr

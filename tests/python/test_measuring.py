@@ -1,0 +1,71 @@
+"""tune and sweep: measurements in child processes, stored and used."""
+import pytest
+
+import tessera
+
+PROBLEM = "gemm m=17 n=19 k=23 dtype=f32 layout=rcr"
+
+
+def test_a_tuned_problem_is_chosen_by_its_decision(tmp_path):
+    database = tmp_path / "tune.sqlite"
+    calls = []
+    answer = tessera.tune([PROBLEM], database=database, threads=1, candidates="guided:3", budget_ms=2,
+                          progress=lambda *row: calls.append(row))
+    assert [d["problem"] for d in answer["decisions"]] == [PROBLEM] and calls
+    with tessera.Dispatcher(threads=1, database=database) as d:
+        plan = d.get(PROBLEM)
+        assert plan.info()["source"] == "tuned" and plan.config.text == answer["decisions"][0]["config"]
+    with tessera.Dispatcher(threads=1, database="none") as d:
+        assert d.get(PROBLEM).info()["source"] == "model"
+    with tessera.Dispatcher(threads=1, database=database, policy="tuned") as d:
+        with pytest.raises(tessera.Unsupported, match="never measured"):
+            d.get("gemm m=18 n=19 k=23 dtype=f32")
+
+
+def test_a_sweep_is_planned_run_and_stored(tmp_path):
+    folder = tmp_path / "sweep"
+    made = tessera.plan_sweep(folder, [PROBLEM], candidates="random:4", threads=1, seed=2)
+    assert made["problems"] == 1 and made["pairs"] == 4
+    done = tessera.sweep(folder, budget_ms=1, shard=0, shards=1)
+    assert done["left"] == 0 and done["ok"] == 4
+    status = tessera.sweep_status(folder)
+    assert len(status["records"]) == 4 and all(r["outcome"] == "ok" for r in status["records"])
+    stored = tessera.store_sweep(folder, tmp_path / "db.sqlite", decide=True)
+    assert stored["added"] == 4 and len(stored["decisions"]) == 1
+    best = min(status["records"], key=lambda r: r["median_us"])
+    assert stored["decisions"][0]["config"] == best["config"]
+    assert tessera.sweep(folder)["left"] == 0  # nothing is measured twice
+
+
+def test_what_cannot_be_measured_is_said(tmp_path):
+    with pytest.raises(tessera.BadInput, match="no problems"):
+        tessera.tune([], database=tmp_path / "x")
+    with pytest.raises(tessera.BadInput, match="no database"):
+        tessera.tune([PROBLEM], database="none")
+    with pytest.raises(tessera.Unsupported, match="TESSERA_PROGRAM"):
+        tessera.tune([PROBLEM], database=tmp_path / "x", program="/nonexistent")
+    with pytest.raises(tessera.Error):
+        tessera.sweep(tmp_path / "nothing")
+    with pytest.raises(tessera.BadInput, match="candidates|strategy"):
+        tessera.plan_sweep(tmp_path / "s", [PROBLEM], candidates="best")
+
+
+def test_ctrl_c_stops_a_sweep(python, tmp_path):
+    python(f"""
+import os, signal, threading, time, tessera
+folder = {str(tmp_path / 'sweep')!r}
+tessera.plan_sweep(folder, generate=["wide:3"], candidates="random:6", threads=1)
+times = []
+def stop(done, total, what):
+    if not what.startswith("measur") or times:
+        return
+    times.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+try:
+    tessera.sweep(folder, progress=stop, budget_ms=1000, jobs=2)
+    raise SystemExit("was not stopped")
+except KeyboardInterrupt:
+    assert time.monotonic() - times[0] < 1, time.monotonic() - times[0]
+status = tessera.sweep_status(folder)
+assert status["left"] > 0 and tessera.Problem({PROBLEM!r})
+""", timeout=200)
