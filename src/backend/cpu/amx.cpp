@@ -109,6 +109,7 @@ class AmxKernel : public CpuKernel {
   // The resident operand has at least this many lanes, so that the other one, streaming from beyond L2, meets
   // enough multiplications per byte.
   static constexpr int64_t kLeastLanes = 256;
+  static constexpr int64_t kMostSums = int64_t{16} << 20;
   // Packed right operand that several row blocks read, and a group of panels packed together for one row
   // block.
   static constexpr int64_t kBlockBytes = int64_t{4} << 20, kGroupBytes = int64_t{256} << 10;
@@ -172,7 +173,11 @@ class AmxKernel : public CpuKernel {
     return round_up(block_rows_, 16) * tile_n_ * 4;
   }  // of one panel and row block
   int64_t sums_bytes() const {
-    return sums_stride() * panels() * (deep() ? ceil_div(rows_, block_rows_) : 1);
+    return sums_stride() * panels() * (deep() ? ceil_div(std::min(rows_, most_rows()), block_rows_) : 1);
+  }
+  // Rows of a piece, so that the sums it keeps between blocks of k are bounded.
+  int64_t most_rows() const {
+    return deep() ? std::max<int64_t>(kMostSums / (sums_stride() * panels()), 1) * block_rows_ : rows_;
   }
   // Packed: all of a row block. In place: the last row tile, and the tails of k.
   int64_t left_bytes() const {
@@ -192,7 +197,7 @@ class AmxKernel : public CpuKernel {
   }
 
   // The streaming operand is cut among the threads, or the resident one where that has too few tiles.
-  std::vector<Piece> pieces() const {
+  std::vector<Piece> thread_pieces() const {
     const Piece whole{0, rows_, 0, cols_};
     if (threads_ == 1 || view_.groups >= threads_) return {whole};
     const int64_t row_tiles = ceil_div(rows_, tile_m_), col_tiles = ceil_div(cols_, tile_n_);
@@ -207,6 +212,16 @@ class AmxKernel : public CpuKernel {
       (by_rows ? piece.row0 : piece.col0) = from;
       (by_rows ? piece.row1 : piece.col1) = to;
       out.push_back(piece);
+    }
+    return out;
+  }
+
+  std::vector<Piece> pieces() const {
+    std::vector<Piece> out;
+    for (const Piece& p : thread_pieces()) {
+      for (int64_t row = p.row0; row < p.row1; row += most_rows()) {
+        out.push_back({row, std::min(row + most_rows(), p.row1), p.col0, p.col1});
+      }
     }
     return out;
   }

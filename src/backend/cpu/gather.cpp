@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/copy_pieces.h"
 #include "core/tile_math.h"
 
 namespace tessera {
@@ -12,38 +13,6 @@ namespace {
 constexpr int64_t kStrip = 16384;
 
 bool inside(const WindowAxis& a, int64_t coordinate) { return coordinate >= 0 && coordinate < a.size; }
-
-template <int kBytes>
-struct Chunk {
-  char bytes[kBytes];
-};
-
-template <int kBytes>
-void copy_chunk(char* to, const char* from) {
-  Chunk<kBytes> chunk;
-  std::memcpy(&chunk, from, kBytes);
-  std::memcpy(to, &chunk, kBytes);
-}
-
-// Pieces of `bytes` each, at least kBytes: whole chunks, the last one moved up.
-template <int kBytes>
-void copy_in_chunks(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t bytes,
-                    int64_t count) {
-  for (; count > 0; --count, to += to_step, from += from_step) {
-    int64_t i = 0;
-    for (; i + kBytes <= bytes; i += kBytes) copy_chunk<kBytes>(to + i, from + i);
-    if (i < bytes) copy_chunk<kBytes>(to + bytes - kBytes, from + bytes - kBytes);
-  }
-}
-
-void copy_pieces(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t bytes,
-                 int64_t count) {
-  const auto copy = bytes >= 64   ? copy_in_chunks<64>
-                    : bytes >= 16 ? copy_in_chunks<16>
-                    : bytes >= 4  ? copy_in_chunks<4>
-                                  : copy_in_chunks<1>;
-  copy(to, to_step, from, from_step, bytes, count);
-}
 
 void clear_pieces(char* to, int64_t to_step, int64_t bytes, int64_t count) {
   for (; count > 0; --count, to += to_step) std::memset(to, 0, static_cast<size_t>(bytes));

@@ -1,0 +1,17 @@
+// Copies of many short pieces of memory that lie at equal distances.
+#pragma once
+
+#include <cstdint>
+
+namespace tessera {
+
+// `count` pieces of `bytes` each; nothing beside them is touched.
+void copy_pieces(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t bytes,
+                 int64_t count);
+
+void copy_pieces_plain(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t bytes,
+                       int64_t count);
+void copy_pieces_avx512(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t bytes,
+                        int64_t count);
+
+}  // namespace tessera
