@@ -53,6 +53,7 @@ struct DispatcherOptions {
   int top_k = 3;                         // of model_topk
   std::string config{};                  // of explicit_config: a config's text form
   RankCallback rank{};                   // of callback
+  std::string model{};                   // what predicts: "" = the shipped one, "analytic", or a model file
   std::string cache_dir{};               // "": TESSERA_CACHE_DIR or the user's cache directory
   std::vector<std::string> packs{};      // prebuilt kernels to look in before compiling
   std::shared_ptr<Registry> registry{};  // the kernels to choose from; null: everything legal
@@ -70,6 +71,7 @@ struct Explanation {
   std::vector<Rejected> rejected;     // in enumeration order; filled on request
   Choice choice;
   double select_us = 0;  // wall time of enumeration and ranking
+  std::string model;     // what predicted
 };
 
 // Whether a config may run a problem, and the nearest one that may.

@@ -12,13 +12,15 @@ std::span<const Command* const> commands() {
 }
 
 std::span<const Option> global_options() {
-  static constexpr std::array<Option, 12> kOptions = {{
+  static constexpr std::array<Option, 13> kOptions = {{
       {"--device", "DEVICE", "cpu, cpu:THREADS, cuda:N, or null:ARCH to plan without a device"},
       {"--threads", "N", "threads of a CPU run; 0 = all cores"},
       {"--policy", "POLICY", "how a kernel is chosen: model model_topk tuned explicit first_legal",
        Complete::policy},
       {"--config", "CONFIG", "the kernel configuration to use, in text form"},
       {"--top-k", "K", "candidates that model_topk compiles and times"},
+      {"--model", "FILE", "what predicts times: a model file, or analytic, instead of the shipped one",
+       Complete::file},
       {"--cache-dir", "DIR", "kernel cache instead of TESSERA_CACHE_DIR", Complete::directory},
       {"--db", "FILE", "measurements and decisions, instead of TESSERA_DB; none = do without",
        Complete::file},

@@ -128,7 +128,7 @@ int run(const Invocation& call) {
   print("problem   " + to_string(problem));
   print("arch      " + arch);
   print("choice    " + to_string(e.choice.config) + "  (" + std::string(to_string(e.choice.source)) + ")");
-  print(format("legal     %zu, ranked in %.0f us", total, e.select_us));
+  print(format("legal     %zu, ranked in %.0f us by model %s", total, e.select_us, e.model.c_str()));
   print("");
   Table table(us.empty() ? std::vector<std::string>{"rank", "predicted", "config"}
                          : std::vector<std::string>{"rank", "predicted", "measured", "config"});

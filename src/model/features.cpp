@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/model.h"
+
 namespace tessera {
 namespace {
 
@@ -12,6 +14,9 @@ double log2_of(double x) { return std::log2(std::max(x, 1.0)); }
 
 // Share of the whole a part takes, 0 when there is no whole.
 double share(double part, double whole) { return whole > 0 ? part / whole : 0.0; }
+
+// Where the next row begins in its page: rows a power of two apart share cache sets.
+double page_offset(const Operand& o) { return double(o.leading() * bytes_of(o.type) % 4096); }
 
 constexpr FeatureTag P = FeatureTag::problem, K = FeatureTag::kernel, I = FeatureTag::interaction;
 
@@ -30,6 +35,8 @@ constexpr Feature kFeatures[] = {
     {"m_mod_16", P, [](In f) { return double(f.v.m % 16); }},
     {"n_mod_16", P, [](In f) { return double(f.v.n % 16); }},
     {"k_mod_32", P, [](In f) { return double(f.v.k % 32); }},
+    {"a_page_offset", P, [](In f) { return page_offset(f.v.a); }},
+    {"b_page_offset", P, [](In f) { return page_offset(f.v.b); }},
     {"epilogue_steps", P, [](In f) { return double(f.v.epilogue.count); }},
     {"b_prepacked", P, [](In f) { return f.v.b_prepacked ? 1.0 : 0.0; }},
     {"family", K, [](In f) { return double(f.c.family); }},
@@ -51,6 +58,7 @@ constexpr Feature kFeatures[] = {
     {"vec_c", K, [](In f) { return double(f.c.vec_c); }},
     {"double_buffer", K, [](In f) { return double(f.c.double_buffer); }},
     {"pack_a", K, [](In f) { return double(f.c.pack_a); }},
+    {"pack_b", K, [](In f) { return double(f.c.pack_b); }},
     {"swap_ab", K, [](In f) { return double(f.c.swap_ab); }},
     {"split_k", K, [](In f) { return double(f.c.split_k); }},
     {"persistent", K, [](In f) { return double(f.c.persistent); }},
@@ -71,6 +79,7 @@ constexpr Feature kFeatures[] = {
     {"overhead_share", I, [](In f) { return share(f.w.overhead + f.w.serial, total_cycles(f.w)); }},
     {"log2_staged", I, [](In f) { return log2_of(f.w.staged); }},
     {"log2_cycles", I, [](In f) { return log2_of(total_cycles(f.w)); }},
+    {"log2_analytic", I, [](In f) { return std::log2(std::max(f.analytic_us, 1e-3)); }},
 };
 
 constexpr std::string_view kTags[] = {"problem", "kernel", "interaction"};
@@ -82,8 +91,15 @@ std::string_view to_string(FeatureTag t) { return kTags[static_cast<size_t>(t)];
 
 void compute_features(const GemmView& v, const KernelConfig& c, const ArchSpec& a, std::span<double> out) {
   const Work w = work_of(v, c, a, CostTable(a));
-  const FeatureInput in{v, c, a, w};
+  double us = 0;
+  analytic_model().predict(v, a, {&c, 1}, {&us, 1});
+  const FeatureInput in{v, c, a, w, us};
   for (size_t i = 0; i < std::size(kFeatures); ++i) out[i] = kFeatures[i].value(in);
+}
+
+void compute_features(const FeatureInput& in, std::span<const uint16_t> chosen, float* out, size_t stride) {
+  for (size_t i = 0; i < chosen.size(); ++i)
+    out[i * stride] = static_cast<float>(kFeatures[chosen[i]].value(in));
 }
 
 }  // namespace tessera

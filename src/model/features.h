@@ -2,6 +2,7 @@
 // alike.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -16,6 +17,7 @@ struct FeatureInput {
   const KernelConfig& c;
   const ArchSpec& a;
   const Work& w;
+  double analytic_us;  // what the analytic model predicts
 };
 
 struct Feature {
@@ -26,6 +28,9 @@ struct Feature {
 
 std::span<const Feature> features();
 std::string_view to_string(FeatureTag t);
+
+// Those of `chosen` (indices into features()), in its order, into out[i * stride].
+void compute_features(const FeatureInput& in, std::span<const uint16_t> chosen, float* out, size_t stride);
 
 // Values in table order; out.size() == features().size(). All finite.
 void compute_features(const GemmView& v, const KernelConfig& c, const ArchSpec& a, std::span<double> out);

@@ -11,6 +11,7 @@
 #include "base/interrupt.h"
 #include "codegen/render.h"
 #include "core/gemm_view.h"
+#include "model/learned.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/plan_table.h"
 #include "runtime/race.h"
@@ -191,6 +192,7 @@ Explanation Dispatcher::explain(const Problem& problem, bool with_rejected) {
     out.candidates = ranked_candidates(impl_->input(p, view), &source);
     out.select_us = us_since(start);
     out.choice = {out.candidates[0].config, out.candidates[0].predicted_us, source};
+    out.model = model_for(impl_->options.model, impl_->arch, p).name();
     return out;
   });
 }

@@ -19,6 +19,7 @@ Json explanation_json(const Problem& problem, std::string_view arch, const Expla
                        {"choice", Json::object({{"config", to_string(e.choice.config)},
                                                 {"predicted_us", e.choice.predicted_us},
                                                 {"source", to_string(e.choice.source)}})},
+                       {"model", e.model},
                        {"select_us", e.select_us},
                        {"candidates", std::move(candidates)},
                        {"rejected", std::move(rejected)}});

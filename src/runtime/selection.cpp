@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "core/family.h"
-#include "model/model.h"
+#include "model/learned.h"
 #include "space/rules.h"
 #include "space/space.h"
 #include "tessera/error.h"
@@ -174,7 +174,7 @@ std::vector<Candidate> ranked_candidates(const SelectionInput& in, ChoiceSource*
                 "explain --rejected lists each one");
   }
   std::vector<double> us(configs.size());
-  analytic_model().predict(in.view, in.arch, configs, us);
+  model_for(in.options.model, in.arch, in.problem).predict(in.view, in.arch, configs, us);
   std::vector<Candidate> candidates(configs.size());
   for (size_t i = 0; i < configs.size(); ++i) candidates[i] = {configs[i], us[i]};
 

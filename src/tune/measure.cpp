@@ -88,12 +88,14 @@ std::vector<Timing> measure(std::span<const Repeated> candidates, const MeasureO
       if (o.cold) sweep_caches();
       samples[i].push_back(us_of(candidates[i], repeats[i]) / repeats[i]);
     }
-    if (round + 1 < o.min_rounds) continue;
+    const bool enough = round + 1 >= o.min_rounds;
     if (o.give_up_at > 0) {
       double best = HUGE_VAL;
       for (size_t i : live) best = std::min(best, least(samples[i]));
-      std::erase_if(live, [&](size_t i) { return least(samples[i]) > best * o.give_up_at; });
+      const double limit = best * o.give_up_at * (enough ? 1 : 2);
+      std::erase_if(live, [&](size_t i) { return least(samples[i]) > limit; });
     }
+    if (!enough) continue;
     if (o.precision > 0 && std::all_of(live.begin(), live.end(),
                                        [&](size_t i) { return uncertainty(samples[i]) < o.precision; })) {
       break;

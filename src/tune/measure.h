@@ -17,8 +17,8 @@ struct MeasureOptions {
   bool cold = false;  // caches are swept before every sample, which then is one repetition
   // Rounds end early once every candidate's median is known to within this share of itself; 0: never.
   double precision = 0;
-  // After min_rounds a candidate whose best sample is so many times the best of all gets no further ones;
-  // 0: all get as many.
+  // After min_rounds a candidate whose best sample is so many times the best of all gets no further ones, and
+  // before that one at twice so many; 0: all get as many.
   double give_up_at = 0;
   std::function<void(size_t candidate)> before{};  // called before each candidate's warm-up and samples
 };

@@ -29,7 +29,7 @@ struct SweepRecord {
   int attempts = 1;             // processes it was run in
   std::vector<double> samples;  // microseconds, in the order taken; empty unless ok
   double median_us = 0, best_us = 0;
-  double anchor_us = 0;  // the anchor kernel's median among these samples; 0 without one
+  double anchor_us = 0;  // the anchor kernel's least among these samples; 0 without one
   double cpu_share = 1;  // of the wall time of measuring, what this process had a core for
   double max_err = 0, bound = 0;
   std::string detail;

@@ -33,7 +33,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Less of its core than this, or an anchor slower by this factor than usual, and a group was disturbed.
-constexpr double kQuietShare = 0.9, kDrift = 1.15;
+constexpr double kQuietShare = 0.9, kDrift = 1.4;
 
 // What a child may take in all, beyond its configurations' own limits: a backstop, since it watches itself.
 constexpr double kChildStartS = 120;

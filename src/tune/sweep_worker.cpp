@@ -182,7 +182,7 @@ class Worker {
     const std::vector<Timing> times = measure(work, o);
     const double wall = std::chrono::duration<double>(Clock::now() - start).count();
     const double share = on_device || wall <= 0 ? 1 : std::min(1.0, (cpu_seconds() - cpu) / wall);
-    const double anchor_us = job_.anchor_problem ? times.back().median_us : 0;
+    const double anchor_us = job_.anchor_problem ? times.back().best_us : 0;
     for (size_t i = 0; i < ready_.size(); ++i) {
       if (ready_[i].index == job_.configs.size()) continue;
       SweepRecord& r = records_[ready_[i].index];

@@ -1,0 +1,78 @@
+#include "tune/train.h"
+
+#include <cstdio>
+
+#include "base/fs.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "cli/invocation.h"
+#include "cli/output.h"
+#include "tessera/error.h"
+
+namespace tessera::cli {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--arch", "ARCH", "the architecture of the measurements (this machine's)", Complete::arch},
+    {"--operation", "OP", "gemm, conv_fwd, ... (gemm)"},
+    {"--units", "N", "cores or compute units of the measurements, when there are several"},
+    {"--out", "FILE", "the model file; FILE.json is its manifest (models/ARCH/OP.model)", Complete::file},
+    {"--from", "FILE", "warm start: this model's trees, and more", Complete::file},
+    {"--rounds", "N", "trees at most (300)"},
+    {"--depth", "N", "of a tree (6)"},
+    {"--rate", "R", "learning rate (0.06)"},
+    {"--seed", "N", "of the draws (1)"},
+};
+
+int run(const Invocation& call) {
+  call.no_more_words(0);
+  const std::string arch = call.value("--arch", call.has("--arch") ? "" : detect_cpu().name);
+  const std::string operation = call.value("--operation", "gemm");
+  if (call.database().empty()) throw UsageError("no database of measurements; name one with --db");
+  const Database db(call.database(), Database::Mode::read);
+  const TrainingData data = training_data(db, arch, operation, static_cast<int>(call.integer("--units", 0)));
+  TrainOptions o;
+  o.rounds = static_cast<int>(call.integer("--rounds", o.rounds, 1));
+  o.depth = static_cast<int>(call.integer("--depth", o.depth, 1));
+  o.rate = call.number("--rate", o.rate);
+  o.seed = static_cast<uint64_t>(call.integer("--seed", 1));
+  if (call.has("--from"))
+    o.start = LearnedModel::parse(read_file(call.value("--from")), call.value("--from"));
+  const TrainResult result = train(data, o, [&](int trees, double regret) {
+    throw_if_interrupted();
+    if (!call.has("--quiet") && trees % 50 == 0)
+      std::fprintf(stderr, "training: %d trees, choices lose %.2f%%\n", trees, 100 * regret);
+  });
+  const std::string out = call.value("--out", "models/" + arch + "/" + operation + ".model");
+  if (const size_t slash = out.find_last_of('/'); slash != out.npos && slash > 0)
+    make_directories(out.substr(0, slash));
+  write_file_whole(out, result.model->bytes());
+  write_file_whole(out + ".json", result.manifest.dump(2) + "\n");
+  if (call.json()) {
+    print_json(result.manifest);
+    return kOk;
+  }
+  Table table({"fold", "problems", "kernels", "mean", "P10", "min", "best of 3", "analytic", "P10", "min"});
+  for (const auto& [fold, s] : result.manifest.at("folds").members()) {
+    const auto percent = [&](const char* who, const char* what) {
+      return format("%.1f%%", 100 * s.at(who).at(what).as_double());
+    };
+    table.add({fold, std::to_string(s.at("problems").as_int()), std::to_string(s.at("rows").as_int()),
+               percent("model", "mean"), percent("model", "p10"), percent("model", "min"),
+               percent("model", "top3_mean"), percent("analytic", "mean"), percent("analytic", "p10"),
+               percent("analytic", "min")});
+  }
+  print(table.text());
+  print(std::to_string(result.model->forest().trees()) + " trees in " + out);
+  return kOk;
+}
+
+}  // namespace
+
+const Command train_command{.name = "train",
+                            .words = "",
+                            .summary = "a model from stored measurements (needs XGBoost)",
+                            .options = kOptions,
+                            .run = run};
+
+}  // namespace tessera::cli

@@ -1,0 +1,198 @@
+#include "model/learned.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "base/embedded.h"
+#include "base/fs.h"
+#include "base/hash.h"
+#include "model/features.h"
+#include "tessera/error.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::string_view kMagic = "TSRMODEL";
+constexpr uint32_t kVersion = 1;
+
+static_assert(sizeof(ForestNode) == 8);
+
+void put(std::string& out, const void* data, size_t bytes) {
+  out.append(static_cast<const char*>(data), bytes);
+}
+void put(std::string& out, uint32_t v) { put(out, &v, sizeof v); }
+
+// Takes pieces from the front; Error(corrupt) when there is too little.
+class Reader {
+ public:
+  Reader(std::string_view bytes, std::string_view origin) : bytes_(bytes), origin_(origin) {}
+  std::string_view take(size_t n) {
+    if (n > bytes_.size()) fail();
+    const std::string_view piece = bytes_.substr(0, n);
+    bytes_.remove_prefix(n);
+    return piece;
+  }
+  uint32_t number() {
+    uint32_t v;
+    std::memcpy(&v, take(sizeof v).data(), sizeof v);
+    return v;
+  }
+  template <class T>
+  std::vector<T> array(size_t count) {
+    if (count > bytes_.size() / sizeof(T)) fail();
+    std::vector<T> out(count);
+    if (count) std::memcpy(out.data(), take(count * sizeof(T)).data(), count * sizeof(T));
+    return out;
+  }
+  [[noreturn]] void fail() const {
+    throw Error(ErrorCode::corrupt, std::string(origin_) + " is not a whole model file", "train it again");
+  }
+
+ private:
+  std::string_view bytes_, origin_;
+};
+
+template <class T>
+Json list(const std::vector<T>& items) {
+  Json out = Json::array();
+  for (const T& item : items) out.push(item);
+  return out;
+}
+
+std::vector<std::string> texts(const Json& j) {
+  std::vector<std::string> out;
+  for (const Json& item : j.items()) out.push_back(item.as_string());
+  return out;
+}
+
+}  // namespace
+
+bool ModelScope::covers(const ArchSpec& a, const Problem& p) const {
+  return a.name == arch && to_string(p.op) == operation &&
+         std::find(types.begin(), types.end(), types_text(p)) != types.end() &&
+         std::find(units.begin(), units.end(), a.compute_units) != units.end();
+}
+
+LearnedModel::LearnedModel(ModelScope scope, std::vector<std::string> names, Forest forest, Json made)
+    : scope_(std::move(scope)), names_(std::move(names)), forest_(std::move(forest)), made_(std::move(made)) {
+  name_ = scope_.arch + "/" + scope_.operation;
+  const auto table = features();
+  for (const std::string& name : names_) {
+    const auto found =
+        std::find_if(table.begin(), table.end(), [&](const Feature& f) { return f.name == name; });
+    if (found == table.end()) {
+      throw Error(ErrorCode::unsupported,
+                  "model " + name_ + " needs the feature '" + name + "', which this program does not have",
+                  "train it again, or use the program it was made with");
+    }
+    chosen_.push_back(static_cast<uint16_t>(found - table.begin()));
+    same_.push_back(found->tag == FeatureTag::problem);
+  }
+  if (forest_.features() > names_.size())
+    throw Error(ErrorCode::corrupt, "model " + name_ + " tests features that it does not name");
+}
+
+std::string LearnedModel::bytes() const {
+  const std::string header = Json::object({{"arch", scope_.arch},
+                                           {"operation", scope_.operation},
+                                           {"types", list(scope_.types)},
+                                           {"units", list(scope_.units)},
+                                           {"features", list(names_)},
+                                           {"made", made_}})
+                                 .dump();
+  std::string out(kMagic);
+  put(out, kVersion);
+  put(out, static_cast<uint32_t>(header.size()));
+  out += header;
+  put(out, static_cast<uint32_t>(forest_.trees()));
+  put(out, static_cast<uint32_t>(forest_.nodes().size()));
+  put(out, forest_.roots().data(), forest_.roots().size_bytes());
+  put(out, forest_.nodes().data(), forest_.nodes().size_bytes());
+  return out + content_hash(out);
+}
+
+std::shared_ptr<const LearnedModel> LearnedModel::parse(std::string_view bytes, std::string_view origin) {
+  Reader in(bytes, origin);
+  if (in.take(kMagic.size()) != kMagic || bytes.size() < kContentHashLength) in.fail();
+  const std::string_view checked = bytes.substr(0, bytes.size() - kContentHashLength);
+  if (content_hash(checked) != bytes.substr(checked.size())) in.fail();
+  if (const uint32_t version = in.number(); version != kVersion) {
+    throw Error(ErrorCode::unsupported, std::string(origin) + " is of version " + std::to_string(version),
+                "train it again");
+  }
+  const Json header = Json::parse(in.take(in.number()), origin);
+  const size_t trees = in.number(), count = in.number();
+  const auto roots = in.array<uint32_t>(trees);
+  const auto nodes = in.array<ForestNode>(count);
+  Forest forest;
+  for (size_t t = 0; t < trees; ++t) {
+    const size_t end = t + 1 < trees ? roots[t + 1] : nodes.size();
+    if (roots[t] >= end || end > nodes.size() || (t == 0 && roots[0] != 0)) in.fail();
+    forest.add_tree(std::span(nodes).subspan(roots[t], end - roots[t]));
+  }
+  ModelScope scope{
+      header.at("arch").as_string(), header.at("operation").as_string(), texts(header.at("types")), {}};
+  for (const Json& u : header.at("units").items()) scope.units.push_back(static_cast<int>(u.as_int()));
+  return std::make_shared<const LearnedModel>(std::move(scope), texts(header.at("features")),
+                                              std::move(forest), header.at("made"));
+}
+
+void LearnedModel::inputs(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
+                          std::span<const double> analytic_us, float* out) const {
+  const CostTable costs(a);
+  for (size_t r = 0; r < configs.size(); ++r) {
+    const Work w = work_of(v, configs[r], a, costs);
+    compute_features({v, configs[r], a, w, analytic_us[r]}, chosen_, out + r, Forest::kRows);
+  }
+}
+
+void LearnedModel::predict(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
+                           std::span<double> us) const {
+  analytic_model().predict(v, a, configs, us);
+  // Grown on the first call of a thread, then kept.
+  thread_local std::vector<float> matrix;
+  thread_local std::vector<const float*> columns;
+  matrix.resize(std::max(matrix.size(), chosen_.size() * Forest::kRows));
+  columns.resize(chosen_.size());
+  for (size_t f = 0; f < chosen_.size(); ++f) columns[f] = matrix.data() + f * Forest::kRows;
+  std::array<float, Forest::kRows> sums;
+  for (size_t first = 0; first < configs.size(); first += Forest::kRows) {
+    const size_t rows = std::min(Forest::kRows, configs.size() - first);
+    inputs(v, a, configs.subspan(first, rows), us.subspan(first, rows), matrix.data());
+    sums.fill(0);
+    forest_.add(columns, same_, rows, sums.data());
+    for (size_t r = 0; r < rows; ++r) us[first + r] *= std::exp(static_cast<double>(sums[r]));
+  }
+}
+
+const Model& model_for(const std::string& choice, const ArchSpec& a, const Problem& p) {
+  if (choice == analytic_model().name()) return analytic_model();
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<const LearnedModel>> known;  // null: there is none
+  const std::string path =
+      choice.empty() ? "models/" + a.name + "/" + std::string(to_string(p.op)) + ".model" : choice;
+  const LearnedModel* model = nullptr;
+  {
+    std::lock_guard lock(mutex);
+    const auto found = known.find((choice.empty() ? "shipped " : "file ") + path);
+    if (found != known.end()) {
+      model = found->second.get();
+    } else {
+      std::shared_ptr<const LearnedModel> read;
+      if (!choice.empty()) {
+        read = LearnedModel::parse(read_file(path), path);
+      } else if (const EmbeddedFile* file = find_embedded_file(path)) {
+        read = LearnedModel::parse(file->text, path);
+      }
+      model =
+          known.emplace((choice.empty() ? "shipped " : "file ") + path, std::move(read)).first->second.get();
+    }
+  }
+  return model && model->scope().covers(a, p) ? static_cast<const Model&>(*model) : analytic_model();
+}
+
+}  // namespace tessera

@@ -1,0 +1,69 @@
+// Learned models: trees that correct the analytic model's prediction. Trained by `tessera train`.
+//
+// A model file, all little-endian: "TSRMODEL", version, length of the header, header (JSON: what the model is
+// for, the features by name, how it was made), trees, nodes, first node of each tree, nodes, and 32 hex
+// digits of checksum over all before.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/forest.h"
+#include "model/model.h"
+#include "tessera/json.h"
+#include "tessera/problem.h"
+
+namespace tessera {
+
+// What a learned model holds for: other problems are the analytic model's.
+struct ModelScope {
+  std::string arch, operation;
+  std::vector<std::string> types;  // as types_text() gives them
+  std::vector<int> units;          // cores or compute units
+
+  bool covers(const ArchSpec& a, const Problem& p) const;
+};
+
+// predicted time = analytic prediction * exp(sum of the trees)
+class LearnedModel : public Model {
+ public:
+  // `made`: free words about the training, kept in the header. Error(unsupported) naming a feature that this
+  // program does not have.
+  LearnedModel(ModelScope scope, std::vector<std::string> features, Forest forest, Json made);
+
+  // Error(corrupt) when the bytes are no whole model. `origin` goes into errors.
+  static std::shared_ptr<const LearnedModel> parse(std::string_view bytes, std::string_view origin);
+  std::string bytes() const;
+
+  std::string_view name() const override { return name_; }
+  const ModelScope& scope() const { return scope_; }
+  const std::vector<std::string>& feature_names() const { return names_; }
+  const Forest& forest() const { return forest_; }
+  const Json& made() const { return made_; }
+
+  void predict(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
+               std::span<double> us) const override;
+
+  // The trees' input for up to Forest::kRows configs: feature i of config r at out[i * kRows + r].
+  void inputs(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
+              std::span<const double> analytic_us, float* out) const;
+
+ private:
+  ModelScope scope_;
+  std::vector<std::string> names_;
+  Forest forest_;
+  Json made_;
+  std::string name_;
+  std::vector<uint16_t> chosen_;  // indices into features()
+  std::vector<uint8_t> same_;     // those that depend on the problem alone
+};
+
+// `choice` as DispatcherOptions::model. "": models/ARCH/OPERATION.model of this program where it covers the
+// problem, else the analytic model. A file covers what it says; for other problems the analytic model is
+// used. Read once per process and file. Error(io) or Error(corrupt) when a file does not serve.
+const Model& model_for(const std::string& choice, const ArchSpec& a, const Problem& p);
+
+}  // namespace tessera

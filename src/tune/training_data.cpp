@@ -1,0 +1,157 @@
+#include "tune/training_data.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "base/embedded.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "tessera/error.h"
+#include "tune/suite.h"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kSplits = "models/splits.json";
+constexpr std::array<std::string_view, 3> kFolds = {"train", "valid", "test"};
+constexpr uint64_t kValidOneIn = 8;
+
+// The problem without what a suite's row leaves open.
+std::string shape_text(Problem p) {
+  p.a = p.b = p.out = p.d = DType::f32;
+  p.prepack_b = false;
+  p.epilogue = {};
+  p.alpha = 1;
+  p.beta = 0;
+  return to_string(p);
+}
+
+// Family by shape, of the suite that has the operation's name.
+std::map<std::string, std::string> suite_families(Op op) {
+  std::map<std::string, std::string> out;
+  for (const SuiteRow& row : read_suite(std::string(to_string(op)) + ".csv"))
+    out.emplace(shape_text(row.problem), row.name.substr(0, row.name.find('.')));
+  return out;
+}
+
+struct Splits {
+  std::vector<std::string> valid, test;  // globs over families
+};
+
+const Splits& splits() {
+  static const Splits read = [] {
+    const EmbeddedFile* file = find_embedded_file(kSplits);
+    if (!file) throw Error(ErrorCode::internal, std::string(kSplits) + " is not in this program");
+    const Json j = Json::parse(file->text, kSplits);
+    const auto globs = [&](const char* key) {
+      std::vector<std::string> out;
+      for (const Json& g : j.at(key).items()) out.push_back(g.as_string());
+      return out;
+    };
+    return Splits{globs("valid"), globs("test")};
+  }();
+  return read;
+}
+
+bool any_matches(const std::vector<std::string>& globs, const std::string& text) {
+  return std::any_of(globs.begin(), globs.end(), [&](const auto& g) { return glob_match(g, text); });
+}
+
+}  // namespace
+
+std::string_view to_string(Fold f) { return kFolds[static_cast<size_t>(f)]; }
+
+std::string network_family(const Problem& p) {
+  static std::mutex mutex;
+  static std::map<Op, std::map<std::string, std::string>> known;
+  std::lock_guard lock(mutex);
+  auto found = known.find(p.op);
+  if (found == known.end()) found = known.emplace(p.op, suite_families(p.op)).first;
+  const auto family = found->second.find(shape_text(p));
+  return family == found->second.end() ? "" : family->second;
+}
+
+Fold fold_of(const Problem& p) {
+  const std::string family = network_family(p);
+  if (family.empty()) {
+    const uint64_t drawn = std::stoull(content_hash(shape_text(p)).substr(0, 8), nullptr, 16);
+    return drawn % kValidOneIn == 0 ? Fold::valid : Fold::train;
+  }
+  if (any_matches(splits().test, family)) return Fold::test;
+  return any_matches(splits().valid, family) ? Fold::valid : Fold::train;
+}
+
+size_t TrainingData::rows(Fold f) const {
+  size_t n = 0;
+  for (const MeasuredProblem& p : problems) n += p.fold == f ? p.configs.size() : 0;
+  return n;
+}
+
+size_t TrainingData::count(Fold f) const {
+  return static_cast<size_t>(
+      std::count_if(problems.begin(), problems.end(), [&](const auto& p) { return p.fold == f; }));
+}
+
+std::string TrainingData::hash() const {
+  std::string text = arch.name + ' ' + std::to_string(arch.compute_units) + ' ' + operation + '\n';
+  for (const MeasuredProblem& p : problems) {
+    text += to_string(p.problem) + ' ' + std::string(to_string(p.fold)) + '\n';
+    for (size_t i = 0; i < p.configs.size(); ++i)
+      text += to_string(p.configs[i]) + ' ' + number_text(p.us[i]) + '\n';
+  }
+  return content_hash(text);
+}
+
+TrainingData training_data(const Database& db, const std::string& arch, const std::string& operation,
+                           int units) {
+  struct Latest {
+    int64_t time;
+    double us;  // 0: not right
+  };
+  std::map<std::string, std::map<std::string, Latest>> problems;
+  std::set<int> seen;
+  db.each({.arch = arch, .problem = operation + " *", .config = {}, .outcome = {}},
+          [&](const Measurement& m) {
+            if (units && m.device.units != units) return;
+            seen.insert(m.device.units);
+            const SweepRecord& r = m.record;
+            Latest& there = problems[r.problem][r.config];
+            if (r.time >= there.time) there = {r.time, r.outcome == SweepOutcome::ok ? r.median_us : 0};
+          });
+  if (problems.empty()) {
+    throw Error(ErrorCode::bad_input, "no measurement of " + operation + " on " + arch + " in " + db.path(),
+                "measure with tessera sweep, and import that");
+  }
+  if (seen.size() > 1) {
+    std::string all;
+    for (int u : seen) all += (all.empty() ? "" : " ") + std::to_string(u);
+    throw Error(ErrorCode::bad_input, "measurements with several numbers of units: " + all,
+                "choose one with --units");
+  }
+  TrainingData out{find_arch(arch), operation, {}, {}};
+  out.arch.compute_units = *seen.begin();
+  std::set<std::string> types;
+  for (const auto& [text, configs] : problems) {
+    MeasuredProblem p{.problem = Problem::parse(text)};
+    p.view = lower(p.problem);
+    p.fold = fold_of(p.problem);
+    for (const auto& [config, latest] : configs) {
+      std::string why;
+      const auto c = KernelConfig::parse(config, &why);
+      if (!c || latest.us <= 0) continue;
+      p.configs.push_back(*c);
+      p.us.push_back(latest.us);
+    }
+    if (p.configs.size() < 2) continue;
+    p.best_us = *std::min_element(p.us.begin(), p.us.end());
+    types.insert(types_text(p.problem));
+    out.problems.push_back(std::move(p));
+  }
+  out.types.assign(types.begin(), types.end());
+  return out;
+}
+
+}  // namespace tessera

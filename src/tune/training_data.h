@@ -1,0 +1,49 @@
+// Measurements as a model is trained and judged on them: by problem, and by the network family it comes from.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/arch_spec.h"
+#include "core/gemm_view.h"
+#include "tune/database.h"
+
+namespace tessera {
+
+// Which fold a problem belongs to. Problems of the suites go with their network family, so that no network is
+// in two folds, by models/splits.json; others are drawn by their shape, one in eight for validation.
+enum class Fold : int { train, valid, test };
+std::string_view to_string(Fold f);
+Fold fold_of(const Problem& p);
+
+// The first piece of the name that the suites have for the shape, whatever its element types; "" when they
+// lack it.
+std::string network_family(const Problem& p);
+
+// One problem with the configurations that ran right, and their times.
+struct MeasuredProblem {
+  Problem problem;
+  GemmView view;
+  Fold fold = Fold::train;
+  std::vector<KernelConfig> configs;
+  std::vector<double> us;
+  double best_us = 0;
+};
+
+struct TrainingData {
+  ArchSpec arch;  // with the units of the measurements
+  std::string operation;
+  std::vector<std::string> types;
+  std::vector<MeasuredProblem> problems;  // ordered by text; each has at least two configurations
+
+  size_t rows(Fold f) const;
+  size_t count(Fold f) const;
+  std::string hash() const;  // of everything that training sees
+};
+
+// The latest right measurements of one operation on one device. Error(bad_input) when there are none, or when
+// `units` is 0 and there are several numbers of units.
+TrainingData training_data(const Database& db, const std::string& arch, const std::string& operation,
+                           int units = 0);
+
+}  // namespace tessera

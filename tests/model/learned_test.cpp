@@ -1,0 +1,72 @@
+#include "model/learned.h"
+
+#include <gtest/gtest.h>
+
+#include "base/fs.h"
+#include "model/features.h"
+#include "space/space.h"
+#include "tessera/error.h"
+
+namespace tessera {
+namespace {
+
+const ArchSpec& arch() { return find_arch("x86_avx512"); }
+const Problem kProblem = Problem::parse("gemm m=200 n=300 k=100 dtype=f32");
+
+// Halves the time of every config with more rows per tile than 4.
+LearnedModel halving(std::vector<std::string> types = {"f32"}) {
+  Forest forest;
+  forest.add_tree(
+      std::vector<ForestNode>{{4.5F, 0, 2}, {0, ForestNode::kLeaf, 0}, {-0.6931472F, ForestNode::kLeaf, 0}});
+  return {{"x86_avx512", "gemm", std::move(types), {arch().compute_units}}, {"tile_m", "log2_m"}, forest, {}};
+}
+
+TEST(LearnedModel, CorrectsTheAnalyticModel) {
+  const GemmView v = lower(kProblem);
+  const auto configs = legal_configs(v, arch());
+  std::vector<double> plain(configs.size()), corrected(configs.size());
+  analytic_model().predict(v, arch(), configs, plain);
+  halving().predict(v, arch(), configs, corrected);
+  for (size_t i = 0; i < configs.size(); ++i) {
+    const double factor = static_cast<float>(configs[i].tile_m) < 4.5F ? 1 : 0.5;
+    EXPECT_NEAR(corrected[i], plain[i] * factor, 1e-6 * plain[i]);
+  }
+}
+
+TEST(LearnedModel, FileRoundTripAndAnyDamageIsRefused) {
+  const std::string bytes = halving().bytes();
+  const auto read = LearnedModel::parse(bytes, "test");
+  EXPECT_EQ(read->bytes(), bytes);
+  for (size_t i = 0; i < bytes.size(); i += 7) {
+    std::string bad = bytes;
+    bad[i] = static_cast<char>(bad[i] ^ 0x20);
+    EXPECT_THROW(LearnedModel::parse(bad, "test"), Error) << i;
+    EXPECT_THROW(LearnedModel::parse(bytes.substr(0, i), "test"), Error) << i;
+  }
+}
+
+TEST(LearnedModel, AFeatureOfAnotherProgramIsRefusedByName) {
+  try {
+    LearnedModel({"x86_avx512", "gemm", {"f32"}, {1}}, {"tile_m", "phase_of_the_moon"}, {}, {});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("'phase_of_the_moon'"), std::string::npos);
+  }
+}
+
+TEST(LearnedModel, HoldsForItsScopeOnly) {
+  const TempDir dir(temp_directory());
+  const std::string path = dir.path() + "/m.model";
+  write_file(path, halving().bytes());
+  EXPECT_EQ(model_for(path, arch(), kProblem).name(), "x86_avx512/gemm");
+  EXPECT_EQ(model_for(path, find_arch("x86_avx2"), kProblem).name(), "analytic");
+  EXPECT_EQ(model_for(path, arch(), Problem::parse("gemm m=8 n=8 k=8 dtype=bf16")).name(), "analytic");
+  ArchSpec other = arch();
+  ++other.compute_units;
+  EXPECT_EQ(model_for(path, other, kProblem).name(), "analytic");
+  EXPECT_EQ(model_for("analytic", arch(), kProblem).name(), "analytic");
+  EXPECT_THROW(model_for(dir.path() + "/none", arch(), kProblem), Error);
+}
+
+}  // namespace
+}  // namespace tessera
