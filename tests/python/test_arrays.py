@@ -113,6 +113,7 @@ class OnlyDlpack:
         return self.x.__dlpack_device__()
 
 
+@pytest.mark.skipif(not hasattr(np.ndarray, "__dlpack__"), reason="this numpy has no DLPack")
 def test_dlpack_alone(dispatcher):
     a, b, c = floats(5, 4), floats(6, 4).T, np.zeros((5, 6), np.float32)
     tessera.gemm(OnlyDlpack(a), OnlyDlpack(b), OnlyDlpack(c), dispatcher=dispatcher)
