@@ -87,6 +87,8 @@ TSR_API tsr_status tsr_describe(const char* what, const char* text, char** json)
  *               {"action": "run", "directory", "shard", "shards", "retry": []}, and RUN,
  *               {"action": "status", "directory"},
  *               {"action": "store", "directory", "database", "decide": false}
+ *   "train"     {"database", "out": FILE, "arch", "operation", "units", "from", "rounds", "depth", "rate",
+ *               "seed"}
  *   RUN         "jobs", "budget_s", "limit_s", "group", "budget_ms", "cold", "cache_dir", "program": kernels
  * are measured in child processes of the program `tessera`, which is this one, TESSERA_PROGRAM's,
  *               ../bin/tessera beside the library, or PATH's
@@ -122,8 +124,8 @@ typedef size_t (*tsr_rank)(void* user, const char* problem, const tsr_candidate*
                            size_t* order);
 
 /* options (null: {}): {"device": "cpu", "threads": 0, "policy": "model", "top_k": 3, "config": "",
- * "cache_dir": "", "packs": [], "database": PATH or "none"}; unknown keys are refused. Decisions of the
- * database (the program's own where none is named) come before policies model and model_topk. A `rank`
+ * "cache_dir": "", "packs": [], "model": "", "database": PATH or "none"}; unknown keys are refused. Decisions
+ * of the database (the program's own where none is named) come before policies model and model_topk. A `rank`
  * without a policy means policy "callback", a config without one policy "explicit". The registry (null:
  * everything legal) may change or be destroyed later; kernels already got stay as they are. */
 TSR_API tsr_status tsr_dispatcher_create(const char* options, tsr_registry* registry, tsr_rank rank,

@@ -58,7 +58,7 @@ class Dispatcher:
     device: "cpu", "cpu:THREADS", "cuda:N" or "null:ARCH" (plans, runs nothing). threads: of a CPU, 0 = all cores.
     policy: "model" (default), "model_topk" (measure the top_k best), "tuned", "explicit" (with config), "first_legal",
     "callback" (with rank). rank: (problem, [(config, predicted_us)]) -> indices, best first. registry: the kernels to
-    choose from. packs: files of prebuilt kernels. database: of measured decisions (tune()), which come before the model;
+    choose from. packs: files of prebuilt kernels. model: what predicts, the shipped one when None, "analytic" or a file. database: of measured decisions (tune()), which come before the model;
     None: the user's own, "none": none.
 
     Raises BadInput for unknown words, Unsupported where the device is not there."""
@@ -66,6 +66,7 @@ class Dispatcher:
     def __init__(self, device: str = "cpu", *, threads: int = 0, policy: Optional[str] = None,
                  top_k: Optional[int] = None, config: Union[str, KernelConfig, None] = None,
                  cache_dir: Union[str, os.PathLike, None] = None, packs: Optional[Iterable[str]] = None,
+                 model: Union[str, os.PathLike, None] = None,
                  database: Union[str, os.PathLike, None] = None, registry: Optional[Registry] = None,
                  rank: Optional[Rank] = None) -> None:
         self.options: Dict[str, Any] = {
@@ -73,6 +74,7 @@ class Dispatcher:
             "config": None if config is None else str(config),
             "cache_dir": None if cache_dir is None else os.fspath(cache_dir),
             "packs": None if packs is None else [os.fspath(p) for p in packs],
+            "model": None if model is None else os.fspath(model),
             "database": None if database is None else os.fspath(database)}
         self.registry = registry
         self._plans: Dict[Any, Plan] = {}  # by problem text, and by the shapes that gemm() and conv() saw

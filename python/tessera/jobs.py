@@ -83,3 +83,13 @@ def store_sweep(directory: Path, database: Optional[Path] = None, *, decide: boo
     """Adds a sweep's measurements to a database (None: the user's own); decide=True: the fastest configuration of every
     problem in it becomes its decision."""
     return job("sweep", action="store", directory=directory, database=database, decide=decide)
+
+
+def train(out: Path, *, database: Optional[Path] = None, arch: Optional[str] = None, operation: str = "gemm",
+          start: Optional[Path] = None, rounds: Optional[int] = None, depth: Optional[int] = None,
+          rate: Optional[float] = None, seed: Optional[int] = None, progress: Progress = None) -> Dict[str, Any]:
+    """Trains a model of one operation on the measurements of a database (None: the user's own) and writes it to `out`, for
+    Dispatcher(model=out), and its manifest to `out`.json. start: a model whose trees come first. Returns the manifest with
+    the scores of each fold. Raises Unsupported where the library was built without XGBoost, BadInput without measurements."""
+    return job("train", progress, out=out, database=database, arch=arch, operation=operation, rounds=rounds, depth=depth,
+               rate=rate, seed=seed, **{"from": start})

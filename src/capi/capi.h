@@ -105,6 +105,7 @@ using JobProgress = std::function<void(size_t, size_t, const std::string&)>;
 // Jobs that measure in child processes.
 Json tune_job(const Json& options, const JobProgress& progress);
 Json sweep_job(const Json& options, const JobProgress& progress);
+Json train_job(const Json& options, const JobProgress& progress);
 
 // tsr_describe, tsr_job.
 Json describe(std::string_view what, std::string_view text);

@@ -107,11 +107,8 @@ struct Job {
   Json (*run)(const Json& options, const Progress& progress);
 };
 
-constexpr Job kJobs[] = {{"cache", cache},
-                         {"pack", pack},
-                         {"generate", generate_sources},
-                         {"tune", tune_job},
-                         {"sweep", sweep_job}};
+constexpr Job kJobs[] = {{"cache", cache},   {"pack", pack},       {"generate", generate_sources},
+                         {"tune", tune_job}, {"sweep", sweep_job}, {"train", train_job}};
 
 }  // namespace
 

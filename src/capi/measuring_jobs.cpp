@@ -1,6 +1,8 @@
-// tsr_job: tuning and sweeps, which measure in child processes of the program.
+// tsr_job: tuning and sweeps, which measure in child processes of the program, and training on what they
+// measured.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
@@ -8,11 +10,13 @@
 #include "base/fs.h"
 #include "base/interrupt.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "capi/capi.h"
 #include "tessera/error.h"
 #include "tessera/tune_db.h"
 #include "tune/problem_generator.h"
 #include "tune/sweep_run.h"
+#include "tune/train.h"
 #include "tune/tune.h"
 
 namespace tessera::capi {
@@ -188,6 +192,33 @@ Json tune_job(const Json& options, const JobProgress& progress) {
   throw_if_interrupted();
   return Json::object(
       {{"database", database}, {"decisions", decisions_json(decisions)}, {"skipped", skipped_json(skipped)}});
+}
+
+Json train_job(const Json& options, const JobProgress& progress) {
+  Members in(options);
+  const std::string arch = text_member(in, "arch", detect_cpu().name);
+  const std::string operation = text_member(in, "operation", "gemm");
+  const std::string path = needed_database(in), out = in.at("out").as_string(),
+                    from = text_member(in, "from");
+  int units = 0;
+  TrainOptions o;
+  if (const Json* v = in.find("units")) units = read_int(*v, 0);
+  if (const Json* v = in.find("rounds")) o.rounds = read_int(*v, 1);
+  if (const Json* v = in.find("depth")) o.depth = read_int(*v, 1, 16);
+  if (const Json* v = in.find("rate")) o.rate = read_number(*v, 0);
+  if (const Json* v = in.find("seed")) o.seed = static_cast<uint64_t>(read_count(*v, 0));
+  in.finish();
+  if (!from.empty()) o.start = LearnedModel::parse(read_file(from), from);
+  const Database database(path, Database::Mode::read);
+  const TrainResult result =
+      train(training_data(database, arch, operation, units), o, [&](int trees, double regret) {
+        throw_if_interrupted();
+        if (progress)
+          progress(static_cast<size_t>(trees), static_cast<size_t>(std::max(trees, o.rounds)),
+                   format("choices lose %.2f%%", 100 * regret));
+      });
+  write_model(result, out);
+  return result.manifest;
 }
 
 Json sweep_job(const Json& options, const JobProgress& progress) {

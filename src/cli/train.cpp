@@ -44,10 +44,7 @@ int run(const Invocation& call) {
       std::fprintf(stderr, "training: %d trees, choices lose %.2f%%\n", trees, 100 * regret);
   });
   const std::string out = call.value("--out", "models/" + arch + "/" + operation + ".model");
-  if (const size_t slash = out.find_last_of('/'); slash != out.npos && slash > 0)
-    make_directories(out.substr(0, slash));
-  write_file_whole(out, result.model->bytes());
-  write_file_whole(out + ".json", result.manifest.dump(2) + "\n");
+  write_model(result, out);
   if (call.json()) {
     print_json(result.manifest);
     return kOk;

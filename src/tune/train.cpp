@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/fs.h"
 #include "base/text.h"
 #include "model/features.h"
 #include "tessera/error.h"
@@ -228,6 +229,13 @@ TrainResult train(const TrainingData& data, const TrainOptions& o,
                                {"made", made},
                                {"folds", std::move(folds)},
                                {"features", std::move(listed)}})};
+}
+
+void write_model(const TrainResult& result, const std::string& path) {
+  if (const size_t slash = path.find_last_of('/'); slash != path.npos && slash > 0)
+    make_directories(path.substr(0, slash));
+  write_file_whole(path, result.model->bytes());
+  write_file_whole(path + ".json", result.manifest.dump(2) + "\n");
 }
 
 }  // namespace tessera

@@ -48,4 +48,7 @@ struct TrainResult {
 TrainResult train(const TrainingData& data, const TrainOptions& options,
                   const std::function<void(int trees, double regret)>& progress = {});
 
+// The model file, and PATH.json with its manifest. Directories are made. Error(io).
+void write_model(const TrainResult& result, const std::string& path);
+
 }  // namespace tessera

@@ -37,6 +37,22 @@ def test_a_sweep_is_planned_run_and_stored(tmp_path):
     assert tessera.sweep(folder)["left"] == 0  # nothing is measured twice
 
 
+def test_training_and_models(tmp_path):
+    tessera.tune([PROBLEM], database=tmp_path / "db", threads=1, candidates="guided:3", budget_ms=1)
+    try:
+        manifest = tessera.train(tmp_path / "some.model", database=tmp_path / "db", rounds=2)
+        with tessera.Dispatcher(threads=1, model=tmp_path / "some.model", database="none") as d:
+            assert d.get(PROBLEM) and manifest
+    except (tessera.Unsupported, tessera.BadInput) as e:  # no XGBoost, or too little to learn from: said
+        assert "XGBoost" in str(e) or "measure" in str(e) or "fold" in str(e) or "problem" in str(e), e
+    with tessera.Dispatcher(threads=1, model="analytic", database="none") as d:
+        assert d.explain(PROBLEM)["candidates"]
+    with pytest.raises(tessera.Error):
+        tessera.Dispatcher(threads=1, model=tmp_path / "nothing").get(PROBLEM)
+    with pytest.raises(tessera.Error):
+        tessera.train(tmp_path / "m", database=tmp_path / "nothing")
+
+
 def test_what_cannot_be_measured_is_said(tmp_path):
     with pytest.raises(tessera.BadInput, match="no problems"):
         tessera.tune([], database=tmp_path / "x")
