@@ -147,6 +147,10 @@ class PackedKernel : public CpuKernel {
     const int64_t b_row_bytes = view_.b.row_stride * 4;
     if (b_in_place_ && c.block_k == 0 && b_row_bytes >= kPageBytes / 4)
       depth_ = std::min(depth_, kInPlaceDepth);
+    if (c.block_k == 0 && !b_in_place_ && !view_.b_prepacked) {  // a panel of a very deep B
+      const int64_t most = kMostPackedB / (tile_n_ * 4) * group_;
+      depth_ = std::min(depth_, round_up(ceil_div(k, ceil_div(k, most)), group_));
+    }
     rows_ = c.block_m > 0 ? round_up(c.block_m, tile_m_) : round_up(most_.m, tile_m_);
     if (c.block_m == 0 && (pack_a_ || most_.n > tile_n_)) {
       const int64_t fit = arch.l2.bytes / 2 / (ceil_div(depth_, group_) * 4) / tile_m_ * tile_m_;
