@@ -1,0 +1,87 @@
+#include "tune/evaluate.h"
+
+#include "base/fs.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "cli/output.h"
+#include "cli/sweep_words.h"
+#include "tessera/error.h"
+
+namespace tessera::cli {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--operation", "OP", "gemm, conv_fwd, ... (gemm)"},
+    {"--fold", "F", "test, valid or train (test)"},
+    {"--units", "N", "cores or compute units of the measurements, when there are several"},
+    {"--csv", "FILE", "one row per problem", Complete::file},
+    {"--html", "FILE", "a report of its own", Complete::file},
+    {"--jobs", "N", "compilers at once; 0 = all cores"},
+    {"--budget", "TIME", "start nothing new after so long: 90s 20m 2h"},
+    {"--limit-s", "S", "seconds one configuration may take to give a sign of life (10)"},
+    {"--group", "N", "configurations timed in turn in one child (64)"},
+    {"--budget-ms", "MS", "measuring time of each configuration, at most (10)"},
+};
+
+Fold fold_named(const std::string& name) {
+  for (Fold f : {Fold::train, Fold::valid, Fold::test}) {
+    if (to_string(f) == name) return f;
+  }
+  throw UsageError("--fold is one of test valid train");
+}
+
+int run(const Invocation& call) {
+  call.no_more_words(0);
+  const Fold fold = fold_named(call.value("--fold", "test"));
+  if (call.database().empty()) throw UsageError("no database of measurements; name one with --db");
+  const DispatcherOptions d = call.dispatcher_options();
+  const ArchSpec arch = detect_cpu();
+  const TrainingData data =
+      training_data(Database(call.database(), Database::Mode::read), arch.name,
+                    call.value("--operation", "gemm"), static_cast<int>(call.integer("--units", 0)));
+  if (data.count(fold) == 0)
+    throw Error(ErrorCode::bad_input,
+                "no measured problem is in the fold '" + std::string(to_string(fold)) + "'");
+  const Model& model = model_for(d.model, data.arch, data.problems[0].problem);
+  SweepOptions o = sweep_options(call);
+  o.timing.min_rounds = 9;
+  o.timing.give_up_at = 0;
+  finish_step_on_interrupt();
+  Evaluation e;
+  {
+    SweepBars bars(call);
+    e = evaluate(data, fold, model, o, d.device, data.arch.compute_units, std::ref(bars));
+  }
+  if (call.has("--csv")) write_file_whole(call.value("--csv"), to_csv(e));
+  if (call.has("--html")) write_file_whole(call.value("--html"), to_html(e));
+  const Json all = to_json(e);
+  if (call.json()) {
+    print_json(all);
+  } else {
+    Table table({"", "problems", "mean", "median", "P10", "min"});
+    const auto add = [&](const std::string& name, const Json& s) {
+      std::vector<std::string> cells = {name, std::to_string(s.at("problems").as_int())};
+      for (const char* key : {"mean", "median", "p10", "min"})
+        cells.push_back(format("%.1f%%", 100 * s.at(key).as_double()));
+      table.add(std::move(cells));
+    };
+    add("choice of " + e.model, all.at("choice"));
+    add("best of its first three", all.at("top3"));
+    add("analytic", all.at("analytic"));
+    add("one for all", all.at("fixed"));
+    for (const Json& r : all.at("regimes").items()) add("choice, " + r.at("regime").as_string(), r);
+    print(table.text());
+    if (e.left_out) print(std::to_string(e.left_out) + " problems were left out: no fresh time");
+  }
+  return stop_requested() ? kInterruptedStatus : kOk;
+}
+
+}  // namespace
+
+const Command evaluate_command{.name = "evaluate",
+                               .words = "",
+                               .summary = "how close a model's choices come to the best, timed afresh",
+                               .options = kOptions,
+                               .run = run};
+
+}  // namespace tessera::cli

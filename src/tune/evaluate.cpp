@@ -1,0 +1,212 @@
+#include "tune/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "base/fs.h"
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kStoredBest = 3, kChoices = 3;
+constexpr int kDraws = 1000;
+
+std::vector<size_t> first_of(const std::vector<double>& us, size_t count) {
+  std::vector<size_t> order(us.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return us[x] < us[y]; });
+  order.resize(std::min(order.size(), count));
+  return order;
+}
+
+// The configuration with the highest mean efficiency over the problems for training; where it does not serve
+// it counts as 0.
+std::string fixed_choice(const TrainingData& data) {
+  std::map<std::string, double> sums;
+  for (const MeasuredProblem& p : data.problems) {
+    if (p.fold != Fold::train) continue;
+    for (size_t i = 0; i < p.configs.size(); ++i) sums[to_string(p.configs[i])] += p.best_us / p.us[i];
+  }
+  const auto best =
+      std::max_element(sums.begin(), sums.end(), [](auto& x, auto& y) { return x.second < y.second; });
+  return best == sums.end() ? "" : best->first;
+}
+
+std::vector<double> efficiencies(const Evaluation& e, double EvaluatedProblem::*us) {
+  std::vector<double> out;
+  for (const EvaluatedProblem& p : e.problems) {
+    if (p.*us > 0) out.push_back(p.best_us / (p.*us));
+  }
+  return out;
+}
+
+Json interval(const std::vector<double>& e, double ModelScore::*figure) {
+  std::mt19937_64 engine(1);
+  std::vector<double> figures;
+  std::vector<double> drawn(e.size());
+  for (int i = 0; i < kDraws && !e.empty(); ++i) {
+    for (double& x : drawn) x = e[engine() % e.size()];
+    figures.push_back(score_of(drawn).*figure);
+  }
+  std::sort(figures.begin(), figures.end());
+  if (figures.empty()) return Json::array();
+  return Json::array().push(figures[kDraws / 40]).push(figures[kDraws - 1 - kDraws / 40]);
+}
+
+Json figures(const std::vector<double>& e) {
+  const ModelScore s = score_of(e);
+  return Json::object({{"problems", static_cast<int64_t>(s.problems)},
+                       {"mean", s.mean},
+                       {"median", s.median},
+                       {"p10", s.p10},
+                       {"p1", s.p1},
+                       {"min", s.least},
+                       {"geomean", s.geomean}});
+}
+
+constexpr Regime kRegimes[] = {
+    {"m <= 16", [](const GemmView& v) { return v.m <= 16; }},
+    {"k <= 64", [](const GemmView& v) { return v.k <= 64; }},
+    {"unaligned", [](const GemmView& v) { return v.n % 16 != 0 || v.k % 16 != 0; }},
+    {"grouped", [](const GemmView& v) { return v.groups > 1; }},
+    {"others",
+     [](const GemmView& v) {
+       return v.m > 16 && v.k > 64 && v.n % 16 == 0 && v.k % 16 == 0 && v.groups == 1;
+     }},
+};
+
+}  // namespace
+
+std::span<const Regime> regimes() { return kRegimes; }
+
+Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, const SweepOptions& sweep,
+                    const std::string& device, int threads,
+                    const std::function<void(const SweepProgress&)>& progress) {
+  const std::string fixed = fixed_choice(data);
+  SweepPlan plan{.device = device, .threads = threads, .arch = data.arch.name, .configs = {}, .problems = {}};
+  std::map<std::string, size_t> index_of;
+  struct Asked {
+    const MeasuredProblem* problem;
+    std::vector<size_t> choices;
+    double predicted_us;
+    size_t analytic;
+  };
+  std::vector<Asked> asked;
+  for (const MeasuredProblem& p : data.problems) {
+    if (p.fold != fold) continue;
+    std::vector<double> us(p.configs.size()), plain(p.configs.size());
+    model.predict(p.view, data.arch, p.configs, us);
+    analytic_model().predict(p.view, data.arch, p.configs, plain);
+    Asked a{&p, first_of(us, kChoices), 0, first_of(plain, 1)[0]};
+    a.predicted_us = us[a.choices[0]];
+    std::vector<size_t> timed = a.choices;
+    timed.push_back(a.analytic);
+    for (size_t i : first_of(p.us, kStoredBest)) timed.push_back(i);
+    for (size_t i = 0; i < p.configs.size(); ++i) {
+      if (to_string(p.configs[i]) == fixed) timed.push_back(i);
+    }
+    std::sort(timed.begin(), timed.end());
+    timed.erase(std::unique(timed.begin(), timed.end()), timed.end());
+    SweepProblem planned{network_family(p.problem), p.problem, {}};
+    for (size_t i : timed) {
+      const auto [found, fresh] = index_of.try_emplace(to_string(p.configs[i]), plan.configs.size());
+      if (fresh) plan.configs.push_back(p.configs[i]);
+      planned.configs.push_back(found->second);
+    }
+    plan.problems.push_back(std::move(planned));
+    asked.push_back(std::move(a));
+  }
+  const TempDir dir(temp_directory());
+  write_sweep_plan(plan, dir.path());
+  run_sweep(dir.path(), sweep, progress);
+  const SweepResults results = SweepResults::read(dir.path());
+  Evaluation out{std::string(model.name()), {}, 0};
+  for (size_t i = 0; i < asked.size(); ++i) {
+    const Asked& a = asked[i];
+    const std::string text = to_string(a.problem->problem);
+    const auto fresh_us = [&](const std::string& config) {
+      const SweepRecord* r = results.find(text, config);
+      return r && r->outcome == SweepOutcome::ok ? r->median_us : 0;
+    };
+    const auto fresh = [&](size_t config) { return fresh_us(to_string(a.problem->configs[config])); };
+    EvaluatedProblem row{.problem = a.problem->problem,
+                         .family = plan.problems[i].name,
+                         .choice = to_string(a.problem->configs[a.choices[0]]),
+                         .best = {},
+                         .choice_us = fresh(a.choices[0]),
+                         .analytic_us = fresh(a.analytic),
+                         .fixed_us = fresh_us(fixed),
+                         .predicted_us = a.predicted_us};
+    const auto less = [](double us, double than) { return us > 0 && (than == 0 || us < than); };
+    for (size_t c : a.choices) {
+      if (less(fresh(c), row.top3_us)) row.top3_us = fresh(c);
+    }
+    for (size_t c : plan.problems[i].configs) {
+      const std::string config = to_string(plan.configs[c]);
+      if (!less(fresh_us(config), row.best_us)) continue;
+      row.best_us = fresh_us(config);
+      row.best = config;
+    }
+    if (row.choice_us > 0) {
+      out.problems.push_back(std::move(row));
+    } else {
+      ++out.left_out;
+    }
+  }
+  return out;
+}
+
+Json to_json(const Evaluation& e) {
+  const std::vector<double> choice = efficiencies(e, &EvaluatedProblem::choice_us);
+  Json rows = Json::array(), by_regime = Json::array();
+  for (const EvaluatedProblem& p : e.problems) {
+    rows.push(Json::object({{"problem", to_string(p.problem)},
+                            {"family", p.family},
+                            {"efficiency", p.best_us / p.choice_us},
+                            {"choice", p.choice},
+                            {"choice_us", p.choice_us},
+                            {"predicted_us", p.predicted_us},
+                            {"top3_us", p.top3_us},
+                            {"analytic_us", p.analytic_us},
+                            {"fixed_us", p.fixed_us},
+                            {"best", p.best},
+                            {"best_us", p.best_us}}));
+  }
+  for (const Regime& r : regimes()) {
+    std::vector<double> some;
+    for (const EvaluatedProblem& p : e.problems) {
+      if (r.holds(lower(p.problem))) some.push_back(p.best_us / p.choice_us);
+    }
+    if (!some.empty()) by_regime.push(figures(some).set("regime", r.name));
+  }
+  return Json::object({{"model", e.model},
+                       {"problems", static_cast<int64_t>(e.problems.size())},
+                       {"left_out", static_cast<int64_t>(e.left_out)},
+                       {"choice", figures(choice)
+                                      .set("mean_interval", interval(choice, &ModelScore::mean))
+                                      .set("p10_interval", interval(choice, &ModelScore::p10))},
+                       {"top3", figures(efficiencies(e, &EvaluatedProblem::top3_us))},
+                       {"analytic", figures(efficiencies(e, &EvaluatedProblem::analytic_us))},
+                       {"fixed", figures(efficiencies(e, &EvaluatedProblem::fixed_us))},
+                       {"regimes", std::move(by_regime)},
+                       {"rows", std::move(rows)}});
+}
+
+std::string to_csv(const Evaluation& e) {
+  std::string out =
+      "problem,family,efficiency,choice,choice_us,predicted_us,top3_us,analytic_us,fixed_us,best,best_us\n";
+  for (const EvaluatedProblem& p : e.problems) {
+    out += csv_cell(to_string(p.problem)) + ',' + p.family + ',' + format("%.4f", p.best_us / p.choice_us) +
+           ',' + csv_cell(p.choice);
+    for (double us : {p.choice_us, p.predicted_us, p.top3_us, p.analytic_us, p.fixed_us})
+      out += format(",%.5g", us);
+    out += ',' + csv_cell(p.best) + format(",%.5g\n", p.best_us);
+  }
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,52 @@
+// Judging a model: its choices against the best configurations, all timed afresh and in turn.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/model.h"
+#include "tune/sweep_run.h"
+#include "tune/train.h"
+
+namespace tessera {
+
+struct EvaluatedProblem {
+  Problem problem;
+  std::string family;  // of networks; "" for none
+  std::string choice, best;
+  // Fresh microseconds: of the model's first choice, the best of its first three, the analytic model's
+  // choice, the one configuration that serves all best, and the least of everything timed. 0: not among them.
+  double choice_us = 0, top3_us = 0, analytic_us = 0, fixed_us = 0, best_us = 0;
+  double predicted_us = 0;  // of the choice
+};
+
+struct Evaluation {
+  std::string model;
+  std::vector<EvaluatedProblem> problems;
+  size_t left_out = 0;  // whose choice or best did not run right
+};
+
+// The problems of `fold`: the model chooses among the configurations that were measured. Its choices, the
+// stored best three and the choices it is compared to are timed again in one child per problem, so the best
+// is not the luckiest of many measurements.
+Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, const SweepOptions& sweep,
+                    const std::string& device, int threads,
+                    const std::function<void(const SweepProgress&)>& progress = {});
+
+// A share of problems by what makes them special.
+struct Regime {
+  std::string_view name;
+  bool (*holds)(const GemmView& v);
+};
+std::span<const Regime> regimes();
+
+// {model, problems, choice: {mean, ..., mean_interval, p10_interval}, top3, analytic, fixed, regimes, rows}.
+// Intervals hold 95% of 1000 draws of the problems with replacement.
+Json to_json(const Evaluation& e);
+std::string to_csv(const Evaluation& e);
+// One file that needs no other: distribution of efficiency, predicted against measured, regimes, worst cases.
+std::string to_html(const Evaluation& e);
+
+}  // namespace tessera
