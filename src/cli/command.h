@@ -55,17 +55,16 @@ struct Command {
 };
 
 // The table. Each verb is defined in src/cli/<verb>.cpp as <verb>_command; help shows them in this order.
-#define TESSERA_COMMANDS(X)                                                                        \
-  X(run)                                                                                           \
-  X(explain)                                                                                       \
-  X(emit)                                                                                          \
-  X(generate)                                                                                      \
-  X(arch)                                                                                          \
-  X(build)                                                                                         \
-  X(cache)                                                                                         \
-  X(pack)                                                                                          \
-  X(bench) X(sweep) X(tune) X(db) X(train) X(evaluate) X(registry) X(doctor) X(completion) X(help) \
-      X(version)
+#define TESSERA_COMMANDS(X) \
+  X(run)                    \
+  X(explain)                \
+  X(emit)                   \
+  X(generate)               \
+  X(arch)                   \
+  X(build)                  \
+  X(cache)                  \
+  X(pack)                   \
+  X(bench) X(sweep) X(tune) X(db) X(train) X(evaluate) X(registry) X(doctor) X(completion) X(help) X(version)
 
 #define TESSERA_DECLARE(name) extern const Command name##_command;
 TESSERA_COMMANDS(TESSERA_DECLARE)
