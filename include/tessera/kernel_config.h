@@ -50,41 +50,42 @@ enum class Raster : int { along_n, along_m };  // which way consecutive blocks w
 
 // X(name, text key, default, doc). Fields in a row that share a key print joined by 'x': block=96x512x256.
 // Defaults are frozen: they are left out of the text, so changing one would rename stored configs.
-#define TESSERA_CONFIG_FIELDS(X)                                                         \
-  X(family, "family", 0, "kernel template")                                              \
-  X(block_m, "block", 0, "rows of C per workgroup, or per cache block of a core")        \
-  X(block_n, "block", 0, "columns of C per workgroup or cache block")                    \
-  X(block_k, "block", 0, "depth staged at a time")                                       \
-  X(tile_m, "tile", 0, "rows of C one core keeps in registers (CPU)")                    \
-  X(tile_n, "tile", 0, "columns of C one core keeps in registers (CPU)")                 \
-  X(wave_m, "wave", 1, "waves (warps) of a workgroup along m")                           \
-  X(wave_n, "wave", 1, "waves along n")                                                  \
-  X(wave_k, "wave", 1, "waves along k")                                                  \
-  X(inst_m, "inst", 0, "rows of the (matrix) instruction")                               \
-  X(inst_n, "inst", 0, "columns of the instruction")                                     \
-  X(inst_k, "inst", 0, "depth of the instruction")                                       \
-  X(stages, "stages", 1, "buffers in the staging ring")                                  \
-  X(pipeline, "pipeline", 0, "how loads, staging and math overlap")                      \
-  X(scheduler, "scheduler", 0, "instruction scheduling between waves")                   \
-  X(store, "store", 0, "epilogue style: direct from registers or through shared memory") \
-  X(vec_a, "vec", 1, "elements per load of A")                                           \
-  X(vec_b, "vec", 1, "elements per load of B")                                           \
-  X(vec_c, "vec", 1, "elements per store of C")                                          \
-  X(pad_m, "pad", 1, "1: m need not divide into blocks")                                 \
-  X(pad_n, "pad", 1, "1: n need not divide into blocks")                                 \
-  X(pad_k, "pad", 1, "1: k need not divide into blocks")                                 \
-  X(double_buffer, "double_buffer", 0, "1: two shared-memory buffers per operand")       \
-  X(preshuffle, "preshuffle", 0, "1: B comes packed in the kernel's own order")          \
-  X(pack_a, "pack_a", 0, "1: A is copied into panels first")                             \
-  X(pack_b, "pack_b", 1, "0: B is read where it lies, not copied into panels first")     \
-  X(swap_ab, "swap_ab", 0, "1: computes C^T = B^T A^T")                                  \
-  X(split_k, "split_k", 1, "parts of k computed apart and added in order")               \
-  X(persistent, "persistent", 0, "1: one workgroup per compute unit walks over blocks")  \
-  X(cluster_m, "cluster", 1, "workgroups of a cluster along m")                          \
-  X(cluster_n, "cluster", 1, "workgroups of a cluster along n")                          \
-  X(raster, "raster", 0, "order in which blocks are walked")                             \
-  X(swizzle, "swizzle", 1, "blocks per raster band")                                     \
-  X(wave_groups, "wave_groups", 1, "groups of waves that alternate")                     \
+#define TESSERA_CONFIG_FIELDS(X)                                                          \
+  X(family, "family", 0, "kernel template")                                               \
+  X(block_m, "block", 0, "rows of C per workgroup, or per cache block of a core")         \
+  X(block_n, "block", 0, "columns of C per workgroup or cache block")                     \
+  X(block_k, "block", 0, "depth staged at a time")                                        \
+  X(tile_m, "tile", 0, "rows of C one core keeps in registers (CPU)")                     \
+  X(tile_n, "tile", 0, "columns of C one core keeps in registers (CPU)")                  \
+  X(wave_m, "wave", 1, "waves (warps) of a workgroup along m")                            \
+  X(wave_n, "wave", 1, "waves along n")                                                   \
+  X(wave_k, "wave", 1, "waves along k")                                                   \
+  X(inst_m, "inst", 0, "rows of the (matrix) instruction")                                \
+  X(inst_n, "inst", 0, "columns of the instruction")                                      \
+  X(inst_k, "inst", 0, "depth of the instruction")                                        \
+  X(stages, "stages", 1, "buffers in the staging ring")                                   \
+  X(pipeline, "pipeline", 0, "how loads, staging and math overlap")                       \
+  X(scheduler, "scheduler", 0, "instruction scheduling between waves")                    \
+  X(store, "store", 0, "epilogue style: direct from registers or through shared memory")  \
+  X(vec_a, "vec", 1, "elements per load of A")                                            \
+  X(vec_b, "vec", 1, "elements per load of B")                                            \
+  X(vec_c, "vec", 1, "elements per store of C")                                           \
+  X(pad_m, "pad", 1, "1: m need not divide into blocks")                                  \
+  X(pad_n, "pad", 1, "1: n need not divide into blocks")                                  \
+  X(pad_k, "pad", 1, "1: k need not divide into blocks")                                  \
+  X(double_buffer, "double_buffer", 0, "1: two shared-memory buffers per operand")        \
+  X(preshuffle, "preshuffle", 0, "1: B comes packed in the kernel's own order")           \
+  X(pack_a, "pack_a", 0, "1: A is copied into panels first")                              \
+  X(pack_b, "pack_b", 1, "0: B is read where it lies, not copied into panels first")      \
+  X(swap_ab, "swap_ab", 0, "1: computes C^T = B^T A^T")                                   \
+  X(split_k, "split_k", 1, "parts of k computed apart and added in order")                \
+  X(stream_k, "stream_k", 0, "1: k of the blocks that fill no round is dealt out evenly") \
+  X(persistent, "persistent", 0, "1: one workgroup per compute unit walks over blocks")   \
+  X(cluster_m, "cluster", 1, "workgroups of a cluster along m")                           \
+  X(cluster_n, "cluster", 1, "workgroups of a cluster along n")                           \
+  X(raster, "raster", 0, "order in which blocks are walked")                              \
+  X(swizzle, "swizzle", 1, "blocks per raster band")                                      \
+  X(wave_groups, "wave_groups", 1, "groups of waves that alternate")                      \
   X(blocks_per_cu, "blocks_per_cu", 1, "workgroups meant to share a compute unit")
 
 struct KernelConfig {

@@ -12,13 +12,17 @@ struct alignas(64) TensorMap {
 };
 
 struct TmaWsArgs : GpuOutput {
-  int rows, cols, batches;  // as the kernel sees them: n x m with swap_ab
-  int tiles_m, tiles_n;     // of clusters
-  int k_steps;              // block_k at a time
-  int split_steps;          // of one part of k
-  int along_m, swizzle;     // how blocks walk over C
-  float* partials;          // with split_k: block_m * block_n for each (block, part)
-  unsigned* arrivals;       // with split_k: one a block, zero before and after
+  int rows, cols, batches;       // as the kernel sees them: n x m with swap_ab
+  int tiles_m, tiles_n;          // of clusters
+  int k_steps;                   // block_k at a time
+  int split_steps;               // of one part of k
+  int stream_tiles;              // with stream_k: tiles of clusters whose steps are dealt out,
+  int stream_each, stream_more;  // so many to a cluster, one more to the first stream_more
+  int along_m, swizzle;          // how blocks walk over C
+  int edge_a, edge_b;            // rows that a block of a cluster loads of a tile that reaches beyond A (B)
+  float* partials;     // of tiles in parts: block_m * block_n for each (block, part), two a block of the
+                       // grid with stream_k
+  unsigned* arrivals;  // of tiles in parts: one a block, zero before and after
 };
 
 // Of the families whose blocks each compute one tile.
@@ -93,6 +97,7 @@ struct CpAsyncShape {
 
 struct TmaWsParams {
   TensorMap a, b, c;
+  TensorMap edge_a, edge_b;  // of tiles that reach beyond A (B) where these lie along k
   TmaWsArgs args;
 };
 

@@ -211,35 +211,39 @@ struct cp_async {
   }
 
   // A warp's sums through its own piece of shared memory, 16 rows at a time, so that lanes store neighbours.
-  static __device__ __forceinline__ void write(const Acc (&acc)[kTilesM * kTilesN * 4],
-                                               const BlockArgs& params, unsigned char* memory, int first_row,
-                                               int first_col, int batch) {
-    const BlockArgs args = params;  // which stores to C cannot change
+  // The loop over these stays one, so that what follows is compiled once, in place.
+  static __device__ __forceinline__ void write(const Acc (&acc)[kTilesM * kTilesN * 4], const BlockArgs& args,
+                                               unsigned char* memory, int first_row, int first_col,
+                                               int batch) {
     constexpr int kRow = kShape.row_c();
     u32* mine = reinterpret_cast<u32*>(memory) + threadIdx.x / 32 * (16 * kRow);
     const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int i = 0; i < kTilesM; ++i) {
+#pragma unroll 1
+    for (int tile = 0; tile < kTilesM; ++tile) {
       __syncwarp();
 #pragma unroll
-      for (int j = 0; j < kTilesN; ++j)
+      for (int i = 0; i < kTilesM; ++i) {
+        if (i != tile) continue;
 #pragma unroll
-        for (int h = 0; h < 2; ++h)
-          *reinterpret_cast<uint2*>(mine + (lane / 4 + 8 * h) * kRow + 8 * j + lane % 4 * 2) = make_uint2(
-              bits_of(acc[(i * kTilesN + j) * 4 + 2 * h]), bits_of(acc[(i * kTilesN + j) * 4 + 2 * h + 1]));
+        for (int j = 0; j < kTilesN; ++j)
+#pragma unroll
+          for (int h = 0; h < 2; ++h)
+            *reinterpret_cast<uint2*>(mine + (lane / 4 + 8 * h) * kRow + 8 * j + lane % 4 * 2) = make_uint2(
+                bits_of(acc[(i * kTilesN + j) * 4 + 2 * h]), bits_of(acc[(i * kTilesN + j) * 4 + 2 * h + 1]));
+      }
       __syncwarp();
       if (args.wide) {
-        write_rows<4>(mine, first_row + 16 * i, first_col, batch, args);
+        write_rows<4>(mine, first_row + 16 * tile, first_col, batch, args);
       } else {
-        write_rows<1>(mine, first_row + 16 * i, first_col, batch, args);
+        write_rows<1>(mine, first_row + 16 * tile, first_col, batch, args);
       }
     }
   }
   template <int kWidth>
-  static __device__ __noinline__ void write_rows(const u32* mine, int first_row, int first_col, int batch,
-                                                 const BlockArgs& args) {
+  static __device__ __forceinline__ void write_rows(const u32* mine, int first_row, int first_col, int batch,
+                                                    const BlockArgs& args) {
     constexpr int kAcross = kWarpN / kWidth;
-#pragma unroll 4
+#pragma unroll 2
     for (int q = threadIdx.x % 32; q < 16 * kAcross; q += 32) {
       const int row = first_row + q / kAcross, col = first_col + q % kAcross * kWidth;
       if (row >= args.m || col >= args.n) continue;

@@ -38,9 +38,9 @@ struct gemv {
   // Threads that share a multiprocessor: as many as leave each the registers it needs.
   static constexpr int kFragments = kTilesX * kTilesW;
   static constexpr bool kAligned = kAlignedW && kAlignedX;
-  static constexpr int kTogether = kFragments <= 2 && kTilesW == 1 && kAligned     ? 768
-                                   : kFragments <= (kAligned ? 4 : 1) || !kWAlongK ? 512
-                                                                                   : 256;
+  static constexpr int kTogether = kFragments <= (kFloat8 ? 1 : 2) && kTilesW == 1 && kAligned ? 768
+                                   : kFragments <= (kAligned ? 4 : 1) || !kWAlongK             ? 512
+                                                                                               : 256;
   static constexpr int kMinBlocks = kTogether < 2 * kThreads ? 1 : kTogether / kThreads;
 
   typedef typename Output<C>::Acc Acc;
@@ -84,6 +84,8 @@ struct gemv {
     } else {
       const int left = (k_end - k) * kElement;
       if (left <= 0) return make_uint4(0, 0, 0, 0);
+      // Rows of whole pieces end with one.
+      if constexpr (kAligned) return load<true, true, kOnce>(row + static_cast<i64>(k) * kElement, 16);
       return unaligned::first_bytes(load<false, false, false>(row + static_cast<i64>(k) * kElement, left),
                                     left);
     }
@@ -238,20 +240,22 @@ struct gemv {
         if (k + kDepth <= o.k_end) {
           step_along<true, kChunks>(acc, o, x_row, w_row, k + lane_k);
         } else {
+          constexpr int kAtOnce = kAligned && kFragments == 1 ? kChunks / 2 : 1;
 #pragma unroll 1
-          for (int u = k; u < o.k_end; u += kChunk) step_along<false, 1>(acc, o, x_row, w_row, u + lane_k);
+          for (int u = k; u < o.k_end; u += kAtOnce * kChunk)
+            step_along<false, kAtOnce>(acc, o, x_row, w_row, u + lane_k);
         }
       }
     } else {
       const int first = min(column + 8 * g, kAlignedW ? o.cols - 8 : o.cols - 1);
       const char* w = o.w + static_cast<i64>(first) * kElement;
-      const int left = (o.cols - first) * kElement;
+      const int bytes = (o.cols - first) * kElement;
 #pragma unroll 1
       for (int k = at.k_begin + warp_k * kDepth; k < o.k_end; k += C::wave_k * kDepth) {
         if (k + kDepth <= o.k_end) {
-          step_across<true>(acc, o, x_row, w, left, k + lane_k);
+          step_across<true>(acc, o, x_row, w, bytes, k + lane_k);
         } else {
-          step_across<false>(acc, o, x_row, w, left, k + lane_k);
+          step_across<false>(acc, o, x_row, w, bytes, k + lane_k);
         }
       }
     }

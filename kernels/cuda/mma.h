@@ -9,40 +9,37 @@ namespace tsr {
 
 // Lane 4 g + t holds rows g and g + 8 of A, column g of B, and of D columns 2 t and 2 t + 1 of rows g and g
 // + 8.
+#define TSR_MMA(shape, sum, operand, types)                                       \
+  asm volatile("mma.sync.aligned." shape ".row.col." sum "." types "." sum        \
+               " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+               : operand(d[0]), operand(d[1]), operand(d[2]), operand(d[3])       \
+               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
+#define TSR_MMA_FLOAT(types) TSR_MMA("m16n8k16", "f32", "+f", types)
+#define TSR_MMA_INTEGER(types) TSR_MMA("m16n8k32", "s32", "+r", types)
+
 template <Type kA, Type kB>
 __device__ __forceinline__ void mma(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-#define TSR_MMA(types)                                               \
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." types        \
-               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, " \
-               "{%0, %1, %2, %3};"                                   \
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])      \
-               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
   if constexpr (kA == Type::bf16) {
-    TSR_MMA("bf16.bf16");
+    TSR_MMA_FLOAT("bf16.bf16");
   } else {  // f16, and 8-bit floats converted to it
-    TSR_MMA("f16.f16");
+    TSR_MMA_FLOAT("f16.f16");
   }
-#undef TSR_MMA
 }
 template <Type kA, Type kB>
 __device__ __forceinline__ void mma(int (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-#define TSR_MMA(types)                                               \
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32." types        \
-               ".s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, " \
-               "{%0, %1, %2, %3};"                                   \
-               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])      \
-               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
   if constexpr (kA == Type::u8 && kB == Type::u8) {
-    TSR_MMA("u8.u8");
+    TSR_MMA_INTEGER("u8.u8");
   } else if constexpr (kA == Type::u8) {
-    TSR_MMA("u8.s8");
+    TSR_MMA_INTEGER("u8.s8");
   } else if constexpr (kB == Type::u8) {
-    TSR_MMA("s8.u8");
+    TSR_MMA_INTEGER("s8.u8");
   } else {
-    TSR_MMA("s8.s8");
+    TSR_MMA_INTEGER("s8.s8");
   }
-#undef TSR_MMA
 }
+#undef TSR_MMA_INTEGER
+#undef TSR_MMA_FLOAT
+#undef TSR_MMA
 
 namespace ptx {
 

@@ -162,36 +162,39 @@ struct simt {
     if (add_parts(acc, at, args)) store(acc, args, first_m, first_n, at.batch, tx, ty);
   }
 
-  // One copy for all of a thread's groups.
-  static __device__ __noinline__ void finish(const u32 (&bits)[kGroupN], int row, int col, int batch,
-                                             const BlockArgs& args) {
+  static __device__ __forceinline__ void finish(const u32 (&bits)[kGroupN], int row, int col, int batch,
+                                                const BlockArgs& args) {
     if constexpr (kGroupN == 4) {
       if (args.wide) {
         Output<C>::template finish<4>(bits, row, col, args.n, batch, args);
         return;
       }
     }
-#pragma unroll 1
-    for (int e = 0; e < kGroupN && col + e < args.n; ++e) {
+#pragma unroll
+    for (int e = 0; e < kGroupN; ++e) {
       const u32 one[1] = {bits[e]};
-      Output<C>::template finish<1>(one, row, col + e, args.n, batch, args);
+      if (col + e < args.n) Output<C>::template finish<1>(one, row, col + e, args.n, batch, args);
     }
   }
 
+  // The loop over a thread's groups stays one, so that what finishes them is compiled once, in place.
   static __device__ __forceinline__ void store(const Acc (&acc)[kTileM * kTileN], const BlockArgs& args,
                                                int first_m, int first_n, int batch, int tx, int ty) {
-#pragma unroll
-    for (int i = 0; i < kTileM; ++i) {
+    constexpr int kGroups = kTileN / kGroupN;
+#pragma unroll 1
+    for (int group = 0; group < kTileM * kGroups; ++group) {
+      const int i = group / kGroups, j = group % kGroups * kGroupN;
       const int row = first_m + i / kGroupM * kGroupM * kDown + ty * kGroupM + i % kGroupM;
+      const int col = first_n + j * kAcross + tx * kGroupN;
+      if (row >= args.m || col >= args.n) continue;
+      u32 bits[kGroupN];
 #pragma unroll
-      for (int j = 0; j < kTileN; j += kGroupN) {
-        const int col = first_n + j * kAcross + tx * kGroupN;
-        if (row >= args.m || col >= args.n) continue;
-        u32 bits[kGroupN];
+      for (int g = 0; g < kTileM * kGroups; ++g) {
+        if (g != group) continue;
 #pragma unroll
-        for (int e = 0; e < kGroupN; ++e) bits[e] = bits_of(acc[i * kTileN + j + e]);
-        finish(bits, row, col, batch, args);
+        for (int e = 0; e < kGroupN; ++e) bits[e] = bits_of(acc[g * kGroupN + e]);
       }
+      finish(bits, row, col, batch, args);
     }
   }
 };

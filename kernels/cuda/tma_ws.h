@@ -8,99 +8,51 @@
 // the operand they have in common: each loads a part of it and multicasts it.
 #pragma once
 
-#include "cuda/abi.h"
-#include "cuda/output.h"
-#include "cuda/ptx.h"
 #include "cuda/realign.h"
+#include "cuda/tma_ws_store.h"
+#include "cuda/tma_ws_walk.h"
 #include "cuda/wgmma.h"
 
 namespace tsr {
 
 template <class C>
-struct tma_ws {
+struct tma_ws : TmaWsStore<C> {
   typedef TmaWsParams Params;
+  typedef TmaWsConfig<C> T;
+  typedef TmaWsWalk<C> Walk;
+  typedef typename Walk::Work Work;
+  typedef typename T::Acc Acc;
+  using T::kAccs;
+  using T::kAlongA;
+  using T::kAlongB;
+  using T::kBlockK;
+  using T::kBlockM;
+  using T::kBlockN;
+  using T::kBlocksM;
+  using T::kBytesA;
+  using T::kBytesB;
+  using T::kBytesC;
+  using T::kCluster;
+  using T::kElement;
+  using T::kGroupBarrier;
+  using T::kGroups;
+  using T::kInteger;
+  using T::kPartsA;
+  using T::kPartsB;
+  using T::kPromote;
+  using T::kRowsB;
+  using T::kShape;
+  using T::kStages;
+  using T::kStoreTma;
+  using T::kSwizzled;
+  using T::kTeamBarrier;
+  using T::kTeamGroups;
+  using T::kTeams;
+  using T::kTurnBarrier;
+  using T::kTypeA;
+  using T::kTypeB;
 
-  static constexpr Type kTypeA = C::swap_ab ? C::type_b : C::type_a,
-                        kTypeB = C::swap_ab ? C::type_a : C::type_b;
-  static constexpr bool kAlongA = C::swap_ab ? C::b_along_k : C::a_along_k;  // contiguous along k
-  static constexpr bool kAlongB = C::swap_ab ? C::a_along_k : C::b_along_k;
-  static constexpr int kElement = bytes_of(C::type_a), kOut = bytes_of(C::type_out);
-  static constexpr TmaWsShape kShape = {
-      C::block_m,   C::block_n,      C::block_k, C::wave_m, C::wave_groups, C::stages, C::cluster_m,
-      C::cluster_n, C::swap_ab != 0, kAlongA,    kAlongB,   kElement,       kOut};
-  static constexpr int kThreads = kShape.threads(), kMinBlocks = 1;
-
-  static constexpr int kSwizzled = kShape.swizzled();
-  static constexpr int kBlockM = C::block_m, kBlockN = C::block_n, kBlockK = C::block_k, kStages = C::stages;
-  static constexpr int kCluster = kShape.cluster();
-  static constexpr int kTeams = kShape.teams(), kTeamGroups = kShape.team_groups(), kGroups = kShape.groups();
-  static constexpr int kBlocksM = kShape.blocks_m();
-  static constexpr int kRowsB = kShape.rows_b();
-  static constexpr int kBytesA = kShape.bytes_a(), kBytesB = kShape.bytes_b();
-  static constexpr int kPartsA = kShape.parts_a(), kPartsB = kShape.parts_b();
-  static constexpr int kSlice = kShape.slice(), kSlices = kShape.slices(), kSliceBytes = kShape.slice_bytes();
-  static constexpr int kInner = kShape.inner(), kInnerBytes = kInner * kOut;
-  static constexpr int kBuffers = kShape.buffers(), kBytesC = kShape.bytes_c();
-  static constexpr bool kStoreTma = C::store == 1;  // cshuffle: rows of C start at multiples of 16 bytes
-
-  typedef Bits<C::type_out> Out;
-  static constexpr bool kInteger = !is_float(C::type_a);
-  typedef typename Output<C>::Acc Acc;
-  static constexpr int kAccs = kBlockN / 2;
-
-  // The tensor cores add products of 8-bit floats with some 14 bits: each step of k is added to f32 sums
-  // apart.
-  static constexpr bool kPromote = kElement == 1 && !kInteger;
-
-  // Named barriers: one for each warpgroup, one for each team, one for each team's turn.
-  static constexpr int kGroupBarrier = 1, kTeamBarrier = kGroupBarrier + kGroups,
-                       kTurnBarrier = kTeamBarrier + kTeams;
-
-  static_assert(kTeams == 1 || (kTeams == 2 && kTeamGroups == 1), "two teams of one warpgroup, or one team");
-  static_assert(kStages <= 32 && kBlockM % (64 * kTeamGroups) == 0 && kBlockN % 8 == 0 &&
-                kBlockK % kSwizzled == 0);
-  static_assert(kElement == bytes_of(C::type_b));
-  static_assert(kElement == 2 || (kAlongA && kAlongB), "only 16-bit operands may lie along m or n");
-
-  struct Work {
-    int m, n, batch;     // first row and column
-    int k_begin, k_end;  // in steps
-    int part, block;     // of k; index of the (block, batch)
-  };
-
-  static __device__ __forceinline__ int work_count(const TmaWsArgs& args) {
-    int parts = C::split_k > 1 ? (args.k_steps + args.split_steps - 1) / args.split_steps : 1;
-    return args.tiles_m * args.tiles_n * args.batches * parts;
-  }
-
-  // The index-th unit of work of this cluster. Tiles go in bands of `swizzle` columns (rows with raster 0) so
-  // that the blocks running at one time cover a compact piece of C and share their operands in L2.
-  static __device__ __forceinline__ Work work(int index, int rank, const TmaWsArgs& args) {
-    Work w;
-    int tiles = args.tiles_m * args.tiles_n;
-    int outer = index / tiles, tile = index - outer * tiles;
-    w.batch = outer;
-    w.part = 0;
-    w.k_begin = 0;
-    w.k_end = args.k_steps;
-    if constexpr (C::split_k > 1) {
-      w.part = outer / args.batches;
-      w.batch = outer - w.part * args.batches;
-      w.k_begin = w.part * args.split_steps;
-      w.k_end = min(args.k_steps, w.k_begin + args.split_steps);
-    }
-    int along = args.along_m ? args.tiles_m : args.tiles_n,
-        across = args.along_m ? args.tiles_n : args.tiles_m;
-    int band = tile / (args.swizzle * along), in_band = tile - band * args.swizzle * along;
-    int width = min(args.swizzle, across - band * args.swizzle);
-    int line = in_band / width, cross = band * args.swizzle + in_band - line * width;
-    int m = (args.along_m ? line : cross) * C::cluster_m + rank % C::cluster_m;
-    int n = (args.along_m ? cross : line) * C::cluster_n + rank / C::cluster_m;
-    w.m = m * kBlockM;
-    w.n = n * kBlockN;
-    w.block = (w.batch * args.tiles_m * C::cluster_m + m) * (args.tiles_n * C::cluster_n) + n;
-    return w;
-  }
+  static constexpr bool kPartial = C::split_k > 1 || C::stream_k != 0;  // whether tiles come in parts
 
   struct Ring {
     int slot = 0;
@@ -135,18 +87,19 @@ struct tma_ws {
     }
   }
 
-  // One operand of one stage: part `part` of kParts of a tile of kRows rows (or columns) from `first`.
+  // One operand of one stage: part `part` of kParts, of `share` rows (columns) each, of a tile of kRows from
+  // `first`.
   template <bool kKMajor, int kRows, int kParts>
   static __device__ __forceinline__ void load_stage(u32 to, const TensorMap* map, u32 bar, int first, int k,
-                                                    int batch, int part, u16 mask) {
-    constexpr int kShare = kRows / kParts;
+                                                    int batch, int part, int share, u16 mask) {
     if (kParts == 1) part = 0;
     if constexpr (kKMajor) {
 #pragma unroll
       for (int j = 0; j < kBlockK / kSwizzled; ++j)
-        load_box(to + (j * kRows + part * kShare) * 128, map, bar, mask, k + j * kSwizzled,
-                 first + part * kShare, batch, kParts > 1);
+        load_box(to + (j * kRows + part * share) * 128, map, bar, mask, k + j * kSwizzled,
+                 first + part * share, batch, kParts > 1);
     } else {
+      constexpr int kShare = kRows / kParts;
 #pragma unroll
       for (int i = 0; i < kShare / 64; ++i)
         load_box(to + (part * (kShare / 64) + i) * kBlockK * 128, map, bar, mask,
@@ -154,27 +107,36 @@ struct tma_ws {
     }
   }
 
-  static __device__ __forceinline__ void produce(const TensorMap* a, const TensorMap* b,
-                                                 const TmaWsArgs& args, const Shared& s, int rank) {
+  static __device__ __forceinline__ void produce(const Params& params, const Shared& s, int rank) {
+    const TmaWsArgs& args = params.args;
     int rank_m = rank % C::cluster_m, rank_n = rank / C::cluster_m;
     u16 mask_a = 0, mask_b = 0;
     for (int j = 0; j < C::cluster_n; ++j) mask_a |= 1 << (rank_m + j * C::cluster_m);
     for (int i = 0; i < C::cluster_m; ++i) mask_b |= 1 << (i + rank_n * C::cluster_m);
 
     Ring ring;
-    int count = work_count(args);
+    Walk walk(args, rank);
+    Work w;
 #pragma unroll 1
-    for (int t = blockIdx.x / kCluster; t < count; t += gridDim.x / kCluster) {
-      Work w = work(t, rank, args);
+    while (walk.next(w)) {
+      // Fewer rows of a block that reaches beyond the matrix: TMA takes several times as long for a row that
+      // is not there as for one that is.
+      const bool edge_a = args.edge_a && w.m + kBlockM > args.rows,
+                 edge_b = args.edge_b && w.n + kBlockN > args.cols;
+      const int rows_a = edge_a ? args.edge_a : kBlockM / kPartsA,
+                rows_b = edge_b ? args.edge_b : kRowsB / kPartsB;
+      const TensorMap *from_a = edge_a ? &params.edge_a : &params.a,
+                      *from_b = edge_b ? &params.edge_b : &params.b;
+      const u32 bytes = (rows_a * kPartsA + rows_b * kPartsB) * (kBlockK * kElement);
 #pragma unroll 1
       for (int k = w.k_begin; k < w.k_end; ++k) {
         ptx::mbarrier_wait(s.empty + 8 * ring.slot, ring.phase ^ 1);
         u32 bar = s.full + 8 * ring.slot;
-        ptx::mbarrier_expect(bar, kBytesA + kBytesB);
-        load_stage<kAlongA, kBlockM, kPartsA>(s.a + ring.slot * kBytesA, a, bar, w.m, k * kBlockK, w.batch,
-                                              rank_n, mask_a);
-        load_stage<kAlongB, kRowsB, kPartsB>(s.b + ring.slot * kBytesB, b, bar, w.n, k * kBlockK, w.batch,
-                                             rank_m, mask_b);
+        ptx::mbarrier_expect(bar, bytes);
+        load_stage<kAlongA, kBlockM, kPartsA>(s.a + ring.slot * kBytesA, from_a, bar, w.m, k * kBlockK,
+                                              w.batch, rank_n, rows_a, mask_a);
+        load_stage<kAlongB, kRowsB, kPartsB>(s.b + ring.slot * kBytesB, from_b, bar, w.n, k * kBlockK,
+                                             w.batch, rank_m, rows_b, mask_b);
         ring.advance();
       }
     }
@@ -286,12 +248,12 @@ struct tma_ws {
   static __device__ __forceinline__ bool reduce(Acc (&acc)[kBlocksM][kAccs], const Work& w, const Shared& s,
                                                 const TmaWsArgs& args, int team, int group) {
     constexpr int kVectors = kBlocksM * kAccs / 4;
-    int parts = (args.k_steps + args.split_steps - 1) / args.split_steps;
-    int thread = threadIdx.x % 128;
-    float4* base = reinterpret_cast<float4*>(args.partials) +
-                   static_cast<i64>(w.block) * parts * (kBlockM * kBlockN / 4) + group * (kVectors * 128) +
-                   thread;
-    float4* mine = base + static_cast<i64>(w.part) * (kBlockM * kBlockN / 4);
+    const int thread = threadIdx.x % 128;
+    float4* base = reinterpret_cast<float4*>(args.partials) + group * (kVectors * 128) + thread;
+    const auto sums = [&](int part) {
+      return base + static_cast<i64>(w.sums_of(part)) * (kBlockM * kBlockN / 4);
+    };
+    float4* mine = sums(w.part);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
       const Acc* v = &acc[i * 4 / kAccs][i * 4 % kAccs];
@@ -302,23 +264,26 @@ struct tma_ws {
     u32 flag = s.flag + 4 * team;
     if (group == 0 && thread == 0) {
       unsigned seen = atomicAdd(args.arrivals + w.block, 1u);
-      if (seen == parts - 1u) args.arrivals[w.block] = 0;
-      ptx::store_shared(flag, static_cast<u32>(seen == parts - 1u));
+      if (seen == w.parts - 1u) args.arrivals[w.block] = 0;
+      ptx::store_shared(flag, static_cast<u32>(seen == w.parts - 1u));
       __threadfence();
     }
     ptx::named_barrier(kTeamBarrier + team, kTeamGroups * 128);
-    u32 last;
-    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(last) : "r"(flag) : "memory");
-    if (!last) return false;
+    u32 last[1];
+    ptx::load_shared(flag, last);
+    if (!last[0]) return false;
     __threadfence();
+    // Of two parts either order gives the same sum: what this block has stays where it is.
+    const bool two = w.parts == 2;
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
       Acc* v = &acc[i * 4 / kAccs][i * 4 % kAccs];
-      v[0] = v[1] = v[2] = v[3] = 0;
+      if (!two) v[0] = v[1] = v[2] = v[3] = 0;
     }
 #pragma unroll 1
-    for (int p = 0; p < parts; ++p) {
-      const float4* from = base + static_cast<i64>(p) * (kBlockM * kBlockN / 4);
+    for (int p = 0; p < w.parts; ++p) {
+      if (two && p == w.part) continue;
+      const float4* from = sums(p);
 #pragma unroll
       for (int i = 0; i < kVectors; ++i) {
         Acc* v = &acc[i * 4 / kAccs][i * 4 % kAccs];
@@ -338,228 +303,36 @@ struct tma_ws {
     }
   }
 
-  // Byte offset of (row, column) in a slice that is staged for TMA.
-  static __device__ __forceinline__ u32 staged(int row, int column) {
-    u32 at;
-    if constexpr (C::swap_ab) {
-      at = (row / kInner * kSlice + column) * kInnerBytes + row % kInner * kOut;
-    } else {
-      at = row * kInnerBytes + column * kOut;
-    }
-    constexpr u32 kMask = kInnerBytes / 16 - 1;
-    return at ^ (at >> 7 & kMask) << 4;
-  }
-
-  static __device__ __forceinline__ float scaled(Acc acc, const TmaWsArgs& args) {
-    return static_cast<float>(acc) * args.epilogue.alpha;
-  }
-  static __device__ __forceinline__ u32 scaled_pair(const Acc* v, const TmaWsArgs& args) {
-    return pack2<C::type_out>(scaled(v[0], args), scaled(v[1], args));
-  }
-  static constexpr bool kRaw = Output<C>::kRaw;
-
-  // Two neighbours of a row.
-  static __device__ __forceinline__ void stage_pair(u32 buffer, const Acc* v, int row, int col,
-                                                    const TmaWsArgs& args) {
-    u32 first, second;  // as 4-byte elements
-    if constexpr (kRaw) {
-      first = static_cast<u32>(v[0]), second = static_cast<u32>(v[1]);
-    } else if constexpr (kOut == 4) {
-      first = word_of<C::type_out>(scaled(v[0], args)), second = word_of<C::type_out>(scaled(v[1], args));
-    } else {
-      first = scaled_pair(v, args);
-      second = first >> 8 * kOut;
-    }
-    u32 to = buffer + staged(row, col);
-    if constexpr (C::swap_ab) {
-      ptx::store_shared(to, static_cast<Out>(first));
-      ptx::store_shared(buffer + staged(row, col + 1), static_cast<Out>(second));
-    } else if constexpr (kOut == 4) {
-      ptx::store_shared(to, first, second);
-    } else if constexpr (kOut == 2) {
-      ptx::store_shared(to, first);
-    } else {
-      ptx::store_shared(to, static_cast<u16>(first));
-    }
-  }
-
-  // alpha * A B in the output type, by TMA. `row`: of the warpgroup's first row in C.
-  static __device__ __forceinline__ void store_plain(Acc (&acc)[kBlocksM][kAccs], const TensorMap* map,
-                                                     int first_row, int first_col, int batch, u32 memory,
-                                                     const TmaWsArgs& args, int barrier, int& rounds) {
-    int thread = threadIdx.x % 128, warp = thread / 32, lane = threadIdx.x % 32;
-#pragma unroll
-    for (int i = 0; i < kBlocksM; ++i) {
-#pragma unroll
-      for (int slice = 0; slice < kSlices; ++slice) {
-        u32 buffer = memory + rounds % kBuffers * kSliceBytes;
-        ++rounds;
-        if (thread == 0) ptx::tma_store_wait_read<kBuffers - 1>();
-        ptx::named_barrier(barrier, 128);
-        if constexpr (kOut == 2 && kSlice % 16 == 0) {
-          // Lane l addresses row l % 8 (column when transposed) of matrix l / 8: upper and lower 8 rows of 8
-          // columns, then of the next 8.
-          int half = lane / 8 % 2 * 8, next = lane / 16 * 8;
-#pragma unroll
-          for (int j = 0; j < kSlice; j += 16) {
-            const Acc* v = &acc[i][(slice * kSlice + j) / 2];
-            u32 x[4];
-#pragma unroll
-            for (int e = 0; e < 4; ++e) x[e] = scaled_pair(v + 2 * e, args);
-            if constexpr (C::swap_ab) {
-              ptx::stmatrix_transposed(buffer + staged(warp * 16 + half, j + next + lane % 8), x[0], x[1],
-                                       x[2], x[3]);
-            } else {
-              ptx::stmatrix(buffer + staged(warp * 16 + half + lane % 8, j + next), x[0], x[1], x[2], x[3]);
-            }
-          }
-        } else {
-#pragma unroll
-          for (int j = 0; j < kSlice; j += 8) {
-#pragma unroll
-            for (int h = 0; h < 2; ++h)
-              stage_pair(buffer, &acc[i][(slice * kSlice + j) / 2 + 2 * h], warp * 16 + lane / 4 + 8 * h,
-                         j + lane % 4 * 2, args);
-          }
-        }
-        ptx::fence_async_shared();
-        ptx::named_barrier(barrier, 128);
-        if (thread == 0) {
-          int row = first_row + i * 64, col = first_col + slice * kSlice;
-          if constexpr (C::swap_ab) {
-#pragma unroll
-            for (int p = 0; p < 64 / kInner; ++p)
-              ptx::tma_store(map, buffer + p * kSlice * kInnerBytes, row + p * kInner, col, batch);
-          } else {
-            ptx::tma_store(map, buffer, col, row, batch);
-          }
-          ptx::tma_store_commit();
-        }
-      }
-    }
-  }
-
-  // Byte offset of an accumulator in a slice that is staged for the epilogue: rows of C are contiguous.
-  static __device__ __forceinline__ u32 staged_acc(int row, int col) {
-    constexpr int kColumns = kShape.epilogue_slice();
-    if constexpr (C::swap_ab) {
-      u32 at = col * 256 + row * 4;
-      return at ^ (at >> 9 & 7) << 4;
-    } else {
-      u32 at = (row * kColumns + col) * 4;
-      return at ^ (at >> 7 & (kColumns / 4 - 1)) << 4;
-    }
-  }
-
-  // Everything: alpha, beta, the steps, any alignment of C. The accumulators go through shared memory, so
-  // that the threads that share a row of C read and write neighbours, and the chain of steps is in a loop,
-  // compiled once.
-  static __device__ __forceinline__ void store_general(Acc (&acc)[kBlocksM][kAccs], int first_row,
-                                                       int first_col, int batch, u32 memory,
-                                                       const TmaWsArgs& args, int barrier) {
-    constexpr int kColumns = kShape.epilogue_slice();
-    int thread = threadIdx.x % 128, warp = thread / 32, lane = threadIdx.x % 32;
-#pragma unroll
-    for (int i = 0; i < kBlocksM; ++i) {
-#pragma unroll
-      for (int slice = 0; slice < kBlockN / kColumns; ++slice) {
-        ptx::named_barrier(barrier, 128);
-#pragma unroll
-        for (int j = 0; j < kColumns; j += 8) {
-          const Acc* v = &acc[i][(slice * kColumns + j) / 2];
-          int row = warp * 16 + lane / 4, col = j + lane % 4 * 2;
-#pragma unroll
-          for (int h = 0; h < 2; ++h) {
-            if constexpr (C::swap_ab) {
-              ptx::store_shared(memory + staged_acc(row + 8 * h, col), bits_of(v[2 * h]));
-              ptx::store_shared(memory + staged_acc(row + 8 * h, col + 1), bits_of(v[2 * h + 1]));
-            } else {
-              ptx::store_shared(memory + staged_acc(row + 8 * h, col), bits_of(v[2 * h]),
-                                bits_of(v[2 * h + 1]));
-            }
-          }
-        }
-        ptx::named_barrier(barrier, 128);
-        finish_slice(first_row + i * 64, first_col + slice * kColumns, batch, memory, args);
-      }
-    }
-  }
-  // One copy for all slices of a tile. Neighbouring threads take neighbours of a row of the problem's C,
-  // where they are aligned four at a time.
-  static __device__ __noinline__ void finish_slice(int first_row, int first_col, int batch, u32 memory,
-                                                   const TmaWsArgs& params) {
-    // A copy, which stores to C cannot change: what the loop uses stays in registers.
-    const TmaWsArgs args = params;
-    if (args.wide) {
-      finish_lines<4>(first_row, first_col, batch, memory, args);
-    } else {
-      finish_lines<1>(first_row, first_col, batch, memory, args);
-    }
-  }
-  template <int kWidth>
-  static __device__ __forceinline__ void finish_lines(int first_row, int first_col, int batch, u32 memory,
-                                                      const TmaWsArgs& args) {
-    constexpr int kColumns = kShape.epilogue_slice();
-    constexpr int kAcross = (C::swap_ab ? 64 : kColumns) / kWidth;
-#pragma unroll 4
-    for (int i = 0; i < 64 * kColumns / kWidth / 128; ++i) {
-      const int q = i * 128 + static_cast<int>(threadIdx.x) % 128;
-      const int along = q % kAcross * kWidth, line = q / kAcross;
-      int row = C::swap_ab ? along : line, col = C::swap_ab ? line : along;
-      u32 bits[kWidth];
-      ptx::load_shared(memory + staged_acc(row, col), bits);
-      row += first_row, col += first_col;
-      if (row < args.rows && col < args.cols) {
-        if constexpr (C::swap_ab) {
-          Output<C>::template finish<kWidth>(bits, col, row, args.rows, batch, args);
-        } else {
-          Output<C>::template finish<kWidth>(bits, row, col, args.cols, batch, args);
-        }
-      }
-    }
-  }
-  static __device__ __forceinline__ void store(Acc (&acc)[kBlocksM][kAccs], const TensorMap* map,
-                                               const Work& w, const Shared& s, const TmaWsArgs& args,
-                                               int consumer, int group, int& rounds) {
-    u32 memory = s.c + consumer * kShape.group_bytes_c();
-    int row = w.m + group * kBlocksM * 64;
-    if constexpr (kStoreTma && C::epilogue_count == 0) {
-      if (args.epilogue.beta == 0 && (!kRaw || args.epilogue.alpha == 1)) {
-        store_plain(acc, map, row, w.n, w.batch, memory, args, kGroupBarrier + consumer, rounds);
-        return;
-      }
-    }
-    store_general(acc, row, w.n, w.batch, memory, args, kGroupBarrier + consumer);
-  }
-
   static __device__ __forceinline__ void consume(const TensorMap* c, const TmaWsArgs& args, const Shared& s,
                                                  int rank, int consumer) {
     int team = consumer / kTeamGroups, group = consumer % kTeamGroups, lane = threadIdx.x % 32;
+    const u32 memory = s.c + consumer * kShape.group_bytes_c();
     Acc acc[kBlocksM][kAccs];
     Ring ring;
-    int count = work_count(args), step = gridDim.x / kCluster, rounds = 0;
-    int t = blockIdx.x / kCluster;
+    int rounds = 0;
+    Walk walk(args, rank);
+    Work w;
+    bool more = walk.next(w);
+    // Teams take turns in the cluster's work.
+    const auto leave_to_other_team = [&] {
+      if (!more) return;
+      ring.skip(w.steps());
+      more = walk.next(w);
+    };
     if constexpr (kTeams > 1) {
-      if (team == 1) ptx::named_barrier_arrive(kTurnBarrier, 256);
-      if (team == 1 && t < count) {
-        Work other = work(t, rank, args);
-        ring.skip(other.k_end - other.k_begin);
-        t += step;
+      if (team == 1) {
+        ptx::named_barrier_arrive(kTurnBarrier, 256);
+        leave_to_other_team();
       }
     }
 #pragma unroll 1
-    for (; t < count; t += step) {
-      Work w = work(t, rank, args);
+    while (more) {
       multiply(acc, w, s, ring, team, group, lane);
-      if (C::split_k == 1 || reduce(acc, w, s, args, team, group))
-        store(acc, c, w, s, args, consumer, group, rounds);
-      if constexpr (kTeams > 1) {
-        t += step;
-        if (t < count) {
-          Work other = work(t, rank, args);
-          ring.skip(other.k_end - other.k_begin);
-        }
-      }
+      if (!kPartial || w.parts == 1 || reduce(acc, w, s, args, team, group))
+        TmaWsStore<C>::store(acc, c, w.m + group * kBlocksM * 64, w.n, w.batch, memory, args,
+                             kGroupBarrier + consumer, rounds);
+      more = walk.next(w);
+      if constexpr (kTeams > 1) leave_to_other_team();
     }
     if (kStoreTma && threadIdx.x % 128 == 0) ptx::tma_store_wait_read<0>();
   }
@@ -594,7 +367,7 @@ struct tma_ws {
     constexpr int kUp = kGroups == 3 ? 160 : kTight ? 240 : 232;
     if (threadIdx.x < 128) {
       if constexpr (kDown > 0) ptx::registers_down<kDown>();
-      if (threadIdx.x == 0) produce(a, b, args, s, rank);
+      if (threadIdx.x == 0) produce(params, s, rank);
     } else {
       if constexpr (kDown > 0) ptx::registers_up<kUp>();
       // Through a shuffle, for the compiler to know that it is the same in a whole warp.

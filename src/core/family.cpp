@@ -8,7 +8,7 @@ constexpr std::string_view kSwapKnobs[] = {"tile_m", "tile_n", "swap_ab"};
 
 constexpr std::string_view kTmaWsKnobs[] = {"block_m",     "block_n", "block_k", "wave_m",
                                             "wave_groups", "stages",  "store",   "cluster_m",
-                                            "cluster_n",   "swap_ab", "split_k"};
+                                            "cluster_n",   "swap_ab", "split_k", "stream_k"};
 
 constexpr std::string_view kCpAsyncKnobs[] = {"block_m", "block_n", "block_k", "wave_m",
                                               "wave_n",  "stages",  "vec_a",   "vec_b"};

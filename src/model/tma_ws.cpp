@@ -11,7 +11,6 @@ namespace {
 constexpr double kWarpgroupRows = 64;
 constexpr double kRowBytes = 128;         // of k in a stage
 constexpr double kInstructionBytes = 32;  // of k in one wgmma
-constexpr double kShortLine = 1024;       // bytes: shorter lines are copied no faster
 constexpr double kReferenceBlock = 128 * 256;
 
 }  // namespace
@@ -25,42 +24,64 @@ TmaCosts::TmaCosts(const ArchSpec& a) {
 
 double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const TmaCosts& t) {
   const int64_t cluster = int64_t{c.cluster_m} * c.cluster_n;
-  const int64_t clusters = ceil_div(ceil_div(rows_of(v, c), c.block_m), c.cluster_m) *
-                           ceil_div(ceil_div(cols_of(v, c), c.block_n), c.cluster_n);
+  const int64_t clusters_m = ceil_div(ceil_div(rows_of(v, c), c.block_m), c.cluster_m),
+                clusters_n = ceil_div(ceil_div(cols_of(v, c), c.block_n), c.cluster_n),
+                clusters = clusters_m * clusters_n;
   const int64_t work = clusters * cluster * v.groups * std::max(c.split_k, 1);
-  const int64_t units = std::max<int64_t>(a.compute_units / cluster * cluster, 1);
+  // Multiprocessors come in groups that clusters of more than two do not divide.
+  const double whole =
+      a.compute_units / static_cast<double>(cluster) * (cluster > 2 ? t.tma_cluster_share : 1.0);
+  const int64_t units = std::max<int64_t>(static_cast<int64_t>(whole), 1) * cluster;
   const auto rounds = static_cast<double>(ceil_div(work, units));
   const auto active = static_cast<double>(std::min(work, units));
-  const auto steps = static_cast<double>(ceil_div(ceil_div(v.k, c.block_k), std::max(c.split_k, 1)));
+  // In rows of 128 bytes of k, of which a step has one or two.
+  const double step_rows = c.block_k * bytes_of(v.a.type) / kRowBytes;
+  const int64_t all_steps = ceil_div(v.k, c.block_k);
+  double steps = static_cast<double>(ceil_div(all_steps, std::max(c.split_k, 1)));
 
   // An instruction is bound by its arithmetic or, when narrow, by reading A and B from shared memory.
   const bool pingpong = c.wave_groups > 1;
   const double instruction = std::max(c.block_n / 2.0, t.tma_narrow + c.block_n / 4.0);
   const double slower = pingpong ? t.tma_pingpong : c.wave_m > 4 ? t.tma_cooperative : t.tma_single;
   const double math = kRowBytes / kInstructionBytes * (c.block_m / kWarpgroupRows) * instruction * slower;
-  // Rows and columns beyond C are not loaded.
-  const auto live_m = static_cast<double>(std::min<int64_t>(c.block_m, rows_of(v, c)));
-  const auto live_n = static_cast<double>(std::min<int64_t>(c.block_n, cols_of(v, c)));
-  const double bytes = (live_m / c.cluster_n + live_n / c.cluster_m) * kRowBytes;
-  const double load =
-      bytes / std::min(t.tma_unit_bytes, t.tma_l2_bytes / active) * (cluster > 1 ? t.tma_cluster : 1.0);
-  const double step = std::max({math, load, t.tma_latency / c.stages});
+  // Of an operand along k only what is there is loaded; columns that lie side by side, 64 at a time.
+  const bool a_along_k = c.swap_ab ? v.b.row_stride == 1 : v.a.col_stride == 1,
+             b_along_k = c.swap_ab ? v.a.col_stride == 1 : v.b.row_stride == 1;
+  const int64_t loaded_m = a_along_k ? std::min<int64_t>(c.block_m, round_up(rows_of(v, c), 8)) : c.block_m,
+                loaded_n = b_along_k ? std::min<int64_t>(c.block_n, round_up(cols_of(v, c), 8))
+                                     : round_up(c.block_n, 64);
+  const double bytes_a = static_cast<double>(loaded_m) / c.cluster_n * kRowBytes,
+               bytes_b = static_cast<double>(loaded_n) / c.cluster_m * kRowBytes;
+  // Blocks that ask for the same lines at the same time are served together to some extent.
+  const auto served = [&](int64_t blocks) {
+    constexpr int64_t kMost = 32;
+    return std::pow(static_cast<double>(std::min(blocks, kMost)), -t.tma_served_share);
+  };
+  const double from_l2 = (bytes_a * served(clusters_n) + bytes_b * served(clusters_m)) * active;
+  const double load = std::max((bytes_a + bytes_b) / t.tma_unit_bytes, from_l2 / t.tma_l2_bytes) *
+                      (cluster > 1 ? t.tma_cluster : 1.0);
+  // One stage is being multiplied, the one before is freed only then.
+  const double ahead = std::max(c.stages - t.tma_held, 0.5);
+  const double step = std::max({step_rows * math + t.tma_step, step_rows * load, t.tma_latency / ahead});
 
   const double block = static_cast<double>(c.block_m) * c.block_n;
   const bool general = c.store == static_cast<int>(Store::direct) || !v.epilogue.empty();
   const double store = t.tma_store * block / kReferenceBlock * (general ? t.tma_store_general : 1.0);
   const double between = pingpong ? t.tma_store_hidden * block / kReferenceBlock : store;
+  // Steps that are dealt out come to the same for all, and most tiles in two or three parts.
+  if (c.stream_k) steps = static_cast<double>(all_steps) * static_cast<double>(work) / (rounds * active);
   double run = rounds * (steps * step + between) + store - between;
-  if (c.split_k > 1) run += t.tma_split + (c.split_k + 1) * block * 4 / t.tma_split_bytes;
+  const int parts = c.stream_k ? 3 : c.split_k;
+  if (parts > 1) run += t.tma_split + (parts + 1) * block * 4 / t.tma_split_bytes;
   // Operands that TMA cannot walk are read and written once more, by a kernel of its own.
   double copied = 0;
   for (const Operand* o : {&v.a, &v.b}) {
     if (tma_walks(*o, v.groups)) continue;
     const double line = static_cast<double>(o->contiguous()) * bytes_of(o->type);
     const double lines = static_cast<double>(v.groups) * (o->row_major() ? o->rows : o->cols);
-    copied += 2 * lines * std::max(line, kShortLine);
+    copied += 2 * lines * std::max(line, t.tma_copy_line);
   }
-  const double copy = copied > 0 ? t.tma_launch + copied / t.tma_dram_bytes : 0;
+  const double copy = copied > 0 ? t.tma_copy + copied / t.tma_dram_bytes : 0;
   const double memory = v.bytes() / t.tma_dram_bytes;
   const double work_time =
       std::pow(std::pow(run, t.tma_overlap) + std::pow(memory, t.tma_overlap), 1 / t.tma_overlap);

@@ -9,25 +9,31 @@
 namespace tessera {
 
 // In clock cycles of one multiprocessor, from ArchSpec::costs. Fitted to measurements of every kernel on a
-// sample of problems (bench/gpu_lab).
-#define TESSERA_TMA_COSTS(X)                                                     \
-  X(tma_launch, "a launch before its first load")                                \
-  X(tma_fill, "first loads, last store")                                         \
-  X(tma_latency, "from asking for a stage to having it")                         \
-  X(tma_l2_bytes, "per cycle that all multiprocessors together load")            \
-  X(tma_unit_bytes, "the same, one of them")                                     \
-  X(tma_dram_bytes, "per cycle from memory")                                     \
-  X(tma_single, "times the ideal multiplication with one warpgroup")             \
-  X(tma_cooperative, "the same with warpgroups that share a block")              \
-  X(tma_pingpong, "the same with two that alternate")                            \
-  X(tma_narrow, "of 64 rows of A from shared memory, for each instruction")      \
-  X(tma_cluster, "times a load that is shared in a cluster")                     \
-  X(tma_cluster_launch, "starting clusters")                                     \
-  X(tma_overlap, "how well arithmetic hides memory: the exponent of their norm") \
-  X(tma_store, "a 128x256 block of C")                                           \
-  X(tma_store_hidden, "the same behind the other team's multiplication")         \
-  X(tma_store_general, "times a store that does not go through TMA")             \
-  X(tma_split, "meeting of the parts of k")                                      \
+// sample of problems (bench_gpu_gemm configs=N).
+#define TESSERA_TMA_COSTS(X)                                                                    \
+  X(tma_launch, "a launch before its first load")                                               \
+  X(tma_fill, "first loads, last store")                                                        \
+  X(tma_step, "of a stage, beside its multiplication")                                          \
+  X(tma_held, "stages that are no longer, or not yet, on their way")                            \
+  X(tma_served_share, "how far blocks that share lines of L2 are served together: an exponent") \
+  X(tma_copy, "a launch that copies what TMA cannot walk")                                      \
+  X(tma_copy_line, "bytes: shorter lines are copied no faster")                                 \
+  X(tma_latency, "from asking for a stage to having it")                                        \
+  X(tma_l2_bytes, "per cycle that all multiprocessors together load")                           \
+  X(tma_unit_bytes, "the same, one of them")                                                    \
+  X(tma_dram_bytes, "per cycle from memory")                                                    \
+  X(tma_single, "times the ideal multiplication with one warpgroup")                            \
+  X(tma_cooperative, "the same with warpgroups that share a block")                             \
+  X(tma_pingpong, "the same with two that alternate")                                           \
+  X(tma_narrow, "of 64 rows of A from shared memory, for each instruction")                     \
+  X(tma_cluster, "times a load that is shared in a cluster")                                    \
+  X(tma_cluster_launch, "starting clusters")                                                    \
+  X(tma_cluster_share, "of the multiprocessors that clusters of four reach")                    \
+  X(tma_overlap, "how well arithmetic hides memory: the exponent of their norm")                \
+  X(tma_store, "a 128x256 block of C")                                                          \
+  X(tma_store_hidden, "the same behind the other team's multiplication")                        \
+  X(tma_store_general, "times a store that does not go through TMA")                            \
+  X(tma_split, "meeting of the parts of k")                                                     \
   X(tma_split_bytes, "per cycle of partial sums")
 
 struct TmaCosts {

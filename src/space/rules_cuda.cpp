@@ -63,9 +63,10 @@ constexpr Rule kRules[] = {
      [](V, C c, A) { return c.block_m <= 256 && c.block_n <= 256; }, "a TMA box has at most 256 rows"},
     {"tma_row", kTma, reads("block_k"),
      [](V v, C c, A) {
-       return saturated_product({c.block_k, bytes_of(v.a.type)}) == kRow;
+       const int64_t bytes = saturated_product({c.block_k, bytes_of(v.a.type)});
+       return bytes == kRow || (bytes == 2 * kRow && bytes_of(v.a.type) == 2);
      },
-     "block_k is one swizzled row of 128 bytes"},
+     "block_k is one swizzled row of 128 bytes, or two of 16-bit types"},
     {"tma_store", kTma, reads("store block_n swap_ab"),
      [](V v, C c, A) {
        const bool whole = c.swap_ab || divides(16, saturated_product({c.block_n, bytes_of(v.c.type)}));
@@ -80,6 +81,15 @@ constexpr Rule kRules[] = {
     {"tma_smem", kTma, reads("block stages wave_m wave_groups swap_ab"),
      [](V v, C c, A a) { return tma_ws_smem(v, c) <= a.smem_bytes; },
      "the stages of A and B, the buffer of C and the barriers exceed the shared memory of a block"},
+    {"wgmma_parts", kTma, reads("block_m block_n wave_m pipeline split_k stream_k"),
+     [](V v, C c, A a) {
+       const int64_t most = c.wave_m > 2 * kWarpGroup ? 80 : pingpong(c) ? 112 : 128;
+       return (c.split_k == 1 && !c.stream_k) || tma_accumulators(v, c, a) / (is_f8(v) ? 2 : 1) <= most;
+     },
+     "adding up parts of k takes registers: at most 128 accumulators a lane, 112 in pingpong, 80 of three "
+     "warp groups"},
+    {"stream_k", kTma, reads("stream_k split_k"), [](V, C c, A) { return !c.stream_k || c.split_k == 1; },
+     "stream_k deals out all of k: split_k is 1"},
     {"tma_stages", kTma | kCpAsync, reads("stages"),
      [](V, C c, A) { return c.stages >= 2 && c.stages <= 16; }, "the staging ring has 2 to 16 stages"},
     {"wgmma_registers", kTma, reads("block_m block_n wave_m"),
@@ -134,9 +144,11 @@ constexpr Rule kRules[] = {
     {"simt_threads", kSimt, reads("block_m block_n tile"),
      [](V, C c, A a) {
        const int64_t threads = simt_threads(c);
-       return threads >= a.wave_size && threads <= a.max_threads_per_block && divides(a.wave_size, threads);
+       return threads >= a.wave_size && threads <= a.max_threads_per_block / 2 &&
+              divides(a.wave_size, threads);
      },
-     "block / tile is the threads of a block: whole warps, at least one, within the architecture's bound"},
+     "block / tile is the threads of a block: whole warps, at least one, at most half of the architecture's "
+     "bound, which would leave each too few registers"},
     {"simt_registers", kSimt, reads("tile"),
      [](V, C c, A a) {
        return c.tile_m >= 1 && c.tile_n >= 1 &&

@@ -135,10 +135,33 @@ TESSERA_SOURCE(same_as_inst_n) { out.push_back({c.inst_n}); }
 // Two teams of warps take turns in pingpong, one works otherwise.
 TESSERA_SOURCE(teams) { out.push_back({c.pipeline == static_cast<int>(Pipeline::pingpong) ? 2 : 1}); }
 
-// Elements of A in `limit` bytes.
-TESSERA_SOURCE(row_bytes) { out.push_back({static_cast<int>(k.limit / bytes_of(v.a.type))}); }
+// The problem has so few rows or columns that reading the other operand is most of the work.
+bool streams_one(const GemmView& v) { return std::min(v.m, v.n) <= 64; }
+
+// Elements of A in `limit` bytes; where one operand is streamed, in twice as many, too.
+TESSERA_SOURCE(row_bytes) {
+  const auto elements = static_cast<int>(k.limit / bytes_of(v.a.type));
+  // The longer stage first: it is the better one where the model sees no difference.
+  if (streams_one(v) && bytes_of(v.a.type) == 2) out.push_back({2 * elements});
+  out.push_back({elements});
+}
 
 TESSERA_SOURCE(prepacked) { out.push_back({v.b_prepacked}); }
+
+// 1 where C has fewer rows than `limit` and than columns: the instruction's rows are many, its columns any
+// number.
+TESSERA_SOURCE(flat) {
+  out.push_back({0});
+  if (v.m < k.limit && v.m < v.n && !v.b_prepacked) out.push_back({1});
+}
+
+// Clusters of the list; those of more than two blocks only where one operand is streamed and they share the
+// other.
+TESSERA_SOURCE(clusters) {
+  for (const KnobValue& cluster : k.listed) {
+    if (cluster[0] * cluster[1] <= 2 || (streams_one(v) && c.swap_ab)) out.push_back(cluster);
+  }
+}
 
 // 1 is worth a candidate where C is narrower than `limit` and than its height.
 TESSERA_SOURCE(narrow) {
@@ -185,7 +208,9 @@ constexpr ValueSource kSources[] = {
     {"needed", true, needed, "pad flags, 0 where the blocks divide the problem"},
     {"inst_n", true, same_as_inst_n, "the width of the instruction"},
     {"teams", true, teams, "2 for pingpong, else 1"},
-    {"row_bytes", false, row_bytes, "the elements of A in `limit` bytes"},
+    {"row_bytes", false, row_bytes, "the elements of A in `limit` bytes, or twice as many"},
+    {"flat", false, flat, "0, and 1 where C has fewer rows than the limit"},
+    {"clusters", true, clusters, "listed clusters, more than two blocks only where one operand is streamed"},
     {"narrow", false, narrow, "0, and 1 where C has fewer columns than the limit"},
     {"idle_tiles", true, idle_tiles,
      "powers of two where waves of tile_n columns are too few for the compute units"},

@@ -53,43 +53,17 @@ struct Unit {
   std::string error;
 };
 
-class GpuWalk : public testing::TestWithParam<Case> {};
-
-TEST_P(GpuWalk, LegalConfigs) {
-  const Backend* device = gpu_device();
-  if (!device) GTEST_SKIP() << "SKIPPED, nothing was run: " << why_no_gpu();
-  const char* mode = std::getenv("TESSERA_WALK");
-  const size_t per_family = mode && std::string_view(mode) == "all" ? SIZE_MAX : 6;
-  const Problem problem = Problem::parse(GetParam().problem);
+// Each configuration on integers, exactly, and on uniform numbers, within their bound.
+void check_configs(const Problem& problem, const std::vector<KernelConfig>& chosen, const Backend& device) {
   const GemmView view = lower(problem);
-
-  // Those whose place in a shuffle by their names comes first.
-  std::map<int, std::vector<KernelConfig>> families;
-  for (const KernelConfig& c : legal_configs(view, device->arch())) families[c.family].push_back(c);
-  if (families.empty()) {
-    KernelConfig any;
-    any.family = static_cast<int>(Family::simt);
-    const Rule* rule = rejected_by(view, any, device->arch());
-    ASSERT_TRUE(rule) << "nothing is legal and no rule says why";
-    GTEST_SKIP() << "refused: " << rule->reason;
-  }
-  std::vector<KernelConfig> chosen;
-  for (auto& [family, list] : families) {
-    const auto key = [&](const KernelConfig& c) {
-      return std::hash<std::string>{}(GetParam().problem + to_string(c));
-    };
-    std::sort(list.begin(), list.end(), [&](const auto& x, const auto& y) { return key(x) < key(y); });
-    chosen.insert(chosen.end(), list.begin(),
-                  list.begin() + static_cast<ptrdiff_t>(std::min(per_family, list.size())));
-  }
   std::vector<Unit> units(chosen.size());
   KernelCache cache({});
   std::atomic<size_t> next{0};
   const auto work = [&] {
     for (size_t i; (i = next.fetch_add(1)) < units.size();) {
       try {
-        units[i].source = render(view, chosen[i], device->arch());
-        units[i].module = device->load(cache.get_or_build(units[i].source, *device).binary);
+        units[i].source = render(view, chosen[i], device.arch());
+        units[i].module = device.load(cache.get_or_build(units[i].source, device).binary);
       } catch (const std::exception& e) { units[i].error = e.what(); }
     }
   };
@@ -106,7 +80,7 @@ TEST_P(GpuWalk, LegalConfigs) {
     std::string said = units[i].error;
     try {
       if (said.empty()) {
-        const auto kernel = device->prepare(units[i].module, problem, {.config = chosen[i]});
+        const auto kernel = device.prepare(units[i].module, problem, {.config = chosen[i]});
         // Twice on the integers: counters that a kernel leaves behind must be as it found them.
         for (int round = 0; round < 3 && said.empty(); ++round) {
           Operands& operands = round < 2 ? integers : uniform;
@@ -138,11 +112,86 @@ TEST_P(GpuWalk, LegalConfigs) {
   }
   if (failures > 4)
     ADD_FAILURE() << failures << " failures in all, of " << chosen.size() << " configurations";
-  RecordProperty("configs", static_cast<int>(chosen.size()));
-  RecordProperty("runs", runs);
+  testing::Test::RecordProperty("configs", static_cast<int>(chosen.size()));
+  testing::Test::RecordProperty("runs", runs);
   for (const auto& [family, ratio] : worst)
-    RecordProperty("worst_" + std::string(to_string(static_cast<Family>(family))), std::to_string(ratio));
+    testing::Test::RecordProperty("worst_" + std::string(to_string(static_cast<Family>(family))),
+                                  std::to_string(ratio));
 }
+
+class GpuWalk : public testing::TestWithParam<Case> {};
+
+TEST_P(GpuWalk, LegalConfigs) {
+  const Backend* device = gpu_device();
+  if (!device) GTEST_SKIP() << "SKIPPED, nothing was run: " << why_no_gpu();
+  const char* mode = std::getenv("TESSERA_WALK");
+  const size_t per_family = mode && std::string_view(mode) == "all" ? SIZE_MAX : 6;
+  const Problem problem = Problem::parse(GetParam().problem);
+  const GemmView view = lower(problem);
+
+  // Those whose place in a shuffle by their names comes first.
+  std::map<int, std::vector<KernelConfig>> families;
+  for (const KernelConfig& c : legal_configs(view, device->arch())) families[c.family].push_back(c);
+  if (families.empty()) {
+    KernelConfig any;
+    any.family = static_cast<int>(Family::simt);
+    const Rule* rule = rejected_by(view, any, device->arch());
+    ASSERT_TRUE(rule) << "nothing is legal and no rule says why";
+    GTEST_SKIP() << "refused: " << rule->reason;
+  }
+  std::vector<KernelConfig> chosen;
+  for (auto& [family, list] : families) {
+    const auto key = [&](const KernelConfig& c) {
+      return std::hash<std::string>{}(GetParam().problem + to_string(c));
+    };
+    std::sort(list.begin(), list.end(), [&](const auto& x, const auto& y) { return key(x) < key(y); });
+    chosen.insert(chosen.end(), list.begin(),
+                  list.begin() + static_cast<ptrdiff_t>(std::min(per_family, list.size())));
+  }
+  check_configs(problem, chosen, *device);
+}
+
+// Configurations that the space does not offer.
+struct Explicit {
+  const char* problem;
+  const char* config;
+};
+class GpuExplicit : public testing::TestWithParam<Explicit> {};
+
+TEST_P(GpuExplicit, Config) {
+  const Backend* device = gpu_device();
+  if (!device) GTEST_SKIP() << "SKIPPED, nothing was run: " << why_no_gpu();
+  std::string why;
+  const auto config = KernelConfig::parse(GetParam().config, &why);
+  ASSERT_TRUE(config) << why;
+  const Problem problem = Problem::parse(GetParam().problem);
+  const Rule* rule = rejected_by(lower(problem), *config, device->arch());
+  ASSERT_FALSE(rule) << rule->reason;
+  check_configs(problem, {*config}, *device);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    StreamK, GpuExplicit,
+    testing::Values(
+        Explicit{"gemm m=1024 n=768 k=3072 dtype=bf16",
+                 "tma_ws block=128x128x64 wave=8x1x1 inst=64x128x16 stages=5 pipeline=cooperative "
+                 "store=cshuffle stream_k=1 persistent=1 cluster=2x1"},
+        Explicit{"gemm m=300 n=776 k=1000 dtype=bf16 batch=3",
+                 "tma_ws block=128x128x64 wave=8x1x1 inst=64x128x16 stages=5 pipeline=cooperative "
+                 "store=cshuffle stream_k=1 persistent=1"},
+        Explicit{"gemm m=777 n=1001 k=1003 dtype=bf16 beta=1",
+                 "tma_ws block=128x128x64 wave=8x1x1 inst=64x128x16 stages=4 pipeline=cooperative stream_k=1 "
+                 "persistent=1 cluster=1x2"},
+        Explicit{"gemm m=2100 n=1536 k=512 dtype=bf16 layout=crr",
+                 "tma_ws block=64x96x64 wave=4x1x1 inst=64x96x16 stages=4 pipeline=pingpong store=cshuffle "
+                 "stream_k=1 persistent=1 cluster=2x1 wave_groups=2"},
+        Explicit{"gemm m=33 n=1001 k=2048 dtype=bf16 layout=rrr",
+                 "tma_ws block=64x64x64 wave=4x1x1 inst=64x64x16 stages=4 pipeline=cooperative swap_ab=1 "
+                 "stream_k=1 persistent=1"},
+        Explicit{"gemm m=512 n=528 k=2048 dtype=i8",
+                 "tma_ws block=128x128x128 wave=8x1x1 inst=64x128x32 stages=4 pipeline=cooperative "
+                 "store=cshuffle stream_k=1 persistent=1"}),
+    [](const testing::TestParamInfo<Explicit>& p) { return "config" + std::to_string(p.index); });
 
 std::string case_name(const testing::TestParamInfo<Case>& info) {
   return info.param.file + "_" + std::to_string(info.param.line);

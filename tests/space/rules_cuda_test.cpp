@@ -38,6 +38,22 @@ TEST(Rules, Cuda) {
   EXPECT_EQ(
       verdict("sm_90a", p, "tma_ws block=64x128x64 inst=64x128x16 wave=4x1x1 pipeline=pingpong stages=4"),
       "pingpong_teams");
+  // Two rows of 128 bytes a stage, but not of 8-bit types, which are summed apart at each step.
+  const std::string thin = "tma_ws block=64x64x128 inst=64x64x16 wave=4x1x1 pipeline=cooperative stages=4";
+  EXPECT_EQ(verdict("sm_90a", p, thin), "");
+  EXPECT_EQ(verdict("sm_90a", "gemm m=4096 n=4096 k=4096 dtype=f8e4m3",
+                    "tma_ws block=64x64x256 inst=64x64x32 wave=4x1x1 pipeline=cooperative stages=4"),
+            "tma_row");
+  EXPECT_EQ(verdict("sm_90a", p, thin + " stream_k=1"), "");
+  EXPECT_EQ(verdict("sm_90a", p, thin + " stream_k=1 split_k=2"), "stream_k");
+  for (const char* parts : {" split_k=2", " stream_k=1"}) {
+    EXPECT_EQ(verdict("sm_90a", p, base + "4" + parts), "") << parts;
+    EXPECT_EQ(verdict("sm_90a", p,
+                      std::string("tma_ws block=256x192x64 inst=64x192x16 wave=8x1x1 pipeline=cooperative "
+                                  "stages=3") +
+                          parts),
+              "wgmma_parts");
+  }
   const std::string pingpong =
       "tma_ws block=64x128x64 inst=64x128x16 wave=4x1x1 pipeline=pingpong wave_groups=2 stages=4";
   EXPECT_EQ(verdict("sm_90a", p, pingpong), "pingpong_persistent");
@@ -62,6 +78,7 @@ TEST(Rules, Cuda) {
   const std::string simt = "simt inst=1x1x1 block=64x64x8 tile=";
   EXPECT_EQ(verdict("sm_80", p, simt + "4x4"), "");
   EXPECT_EQ(verdict("sm_80", p, simt + "1x1"), "simt_threads");
+  EXPECT_EQ(verdict("sm_80", p, simt + "2x2"), "simt_threads");
   EXPECT_EQ(verdict("sm_80", p, simt + "3x4"), "simt_threads");
   EXPECT_EQ(verdict("sm_80", p, simt + "64x64"), "simt_threads");
   const std::string gemv = "gemv inst=16x8x16 wave=1x1x8 vec=8x8x1 tile=";

@@ -11,7 +11,6 @@
 namespace tessera::cuda {
 namespace {
 
-constexpr int64_t kWorkspaceAlign = 256;
 constexpr int kBand = 8;  // rows of tiles that blocks walk together
 
 // What a family's blocks are.
@@ -56,8 +55,9 @@ class BlockKernel : public GpuKernel {
     const int64_t part = ceil_div(depths, std::max(config_.split_k, 1)), parts = ceil_div(depths, part);
     const int64_t tiles = saturated_product({tiles_m, tiles_n, v.groups}),
                   grid = saturated_product({tiles, parts});
-    // The deepest load lies one tile beyond.
-    if (std::max({v.m, v.n, v.k + 1024, v.groups, grid}) > std::numeric_limits<int>::max() - 1024) {
+    // Blocks count a little beyond k: warps side by side, a load each.
+    constexpr int64_t kBeyond = 32 * 256;
+    if (std::max({v.m, v.n, v.k, v.groups, grid}) > std::numeric_limits<int>::max() - kBeyond) {
       throw Error(ErrorCode::unsupported, "the kernel counts rows, columns, depth and blocks in 31 bits");
     }
     args_ = {};
@@ -76,17 +76,8 @@ class BlockKernel : public GpuKernel {
     args_.parts = static_cast<int>(parts);
     args_.part_k = static_cast<int>(part * blocks_.depth);
     args_.band = kBand;
-    if (parts > 1) {
-      arrivals_bytes_ = static_cast<size_t>(round_up(tiles * 4, kWorkspaceAlign));
-      workspace_bytes_ = arrivals_bytes_ + static_cast<size_t>(round_up(
-                                               saturated_product({grid, blocks_.sums, 4}), kWorkspaceAlign));
-    }
-    driver_->allow_shared(*module_, blocks_.shared_bytes);
-    args_.first_blocks = driver_->resident_blocks(*module_, blocks_.threads, blocks_.shared_bytes, 1);
-    if (args_.first_blocks < 1) {
-      throw Error(ErrorCode::unsupported,
-                  "no block of kernel '" + to_string(config_) + "' fits a multiprocessor");
-    }
+    if (parts > 1) reserve_parts(tiles, saturated_product({grid, blocks_.sums}));
+    args_.first_blocks = static_cast<int>(resident_blocks(blocks_.threads, blocks_.shared_bytes, 1));
     grid_ = static_cast<unsigned>(grid);
   }
 
@@ -98,17 +89,13 @@ class BlockKernel : public GpuKernel {
     p.args.c = buffers.c;
     p.args.wide = wide(buffers);
     p.args.epilogue = epilogue_args(buffers);
-    if (workspace_bytes_) {
-      char* memory = static_cast<char*>(workspace(buffers, arrivals_bytes_));
-      p.args.arrivals = reinterpret_cast<unsigned*>(memory);
-      p.args.partials = memory + arrivals_bytes_;
-    }
+    const Parts kept = parts(workspace(buffers));
+    p.args.arrivals = kept.arrivals;
+    p.args.partials = kept.sums;
     driver_->launch({module_->function(), grid_, static_cast<unsigned>(blocks_.threads),
                      static_cast<unsigned>(blocks_.shared_bytes), buffers.stream, true},
                     &p);
   }
-
-  size_t workspace_bytes() const override { return workspace_bytes_; }
 
  private:
   void check(const Buffers& buffers) const override {
@@ -127,7 +114,6 @@ class BlockKernel : public GpuKernel {
   Blocks blocks_;
   tsr::BlockArgs args_;
   unsigned grid_ = 1;
-  size_t arrivals_bytes_ = 0, workspace_bytes_ = 0;
 };
 
 }  // namespace

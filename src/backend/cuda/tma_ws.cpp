@@ -12,7 +12,6 @@ namespace tessera::cuda {
 namespace {
 
 constexpr uintptr_t kTmaAlign = 16;
-constexpr int64_t kWorkspaceAlign = 256;
 
 MapType map_type(DType t) {
   switch (t) {
@@ -51,7 +50,7 @@ class TmaWsKernel : public GpuKernel {
 
   void run_unchecked(const Buffers& buffers) const override {
     const void *a = buffers.a, *b = buffers.b;
-    char* memory = workspace_bytes_ ? static_cast<char*>(workspace(buffers, arrivals_bytes_)) : nullptr;
+    char* memory = workspace(buffers);
     if (realign_) {
       tsr::RealignParams r = copies_;
       if (r.jobs[0].rows) a = r.jobs[0].to = memory + copy_a_, r.jobs[0].from = buffers.a;
@@ -62,21 +61,20 @@ class TmaWsKernel : public GpuKernel {
     tsr::TmaWsParams p;
     p.a = cuda_->encode(a_, a, config_.swap_ab ? "b" : "a");
     p.b = cuda_->encode(b_, b, config_.swap_ab ? "a" : "b");
+    if (args_.edge_a) p.edge_a = cuda_->encode(edge_a_, a, config_.swap_ab ? "b" : "a");
+    if (args_.edge_b) p.edge_b = cuda_->encode(edge_b_, b, config_.swap_ab ? "a" : "b");
     if (stores_tma()) p.c = cuda_->encode(c_, buffers.c, "c");
     p.args = args_;
     p.args.c = buffers.c;
     p.args.wide = wide(buffers);
     p.args.epilogue = epilogue_args(buffers);
-    if (config_.split_k > 1) {
-      p.args.arrivals = reinterpret_cast<unsigned*>(memory);
-      p.args.partials = reinterpret_cast<float*>(memory + arrivals_bytes_);
-    }
+    const Parts kept = parts(memory);
+    p.args.arrivals = kept.arrivals;
+    p.args.partials = kept.sums;
     driver_->launch({module_->function(), grid_, static_cast<unsigned>(shape_.threads()),
                      static_cast<unsigned>(shape_.shared_bytes()), buffers.stream, true},
                     &p);
   }
-
-  size_t workspace_bytes() const override { return workspace_bytes_; }
 
  private:
   bool stores_tma() const { return config_.store == static_cast<int>(Store::cshuffle); }
@@ -125,6 +123,19 @@ class TmaWsKernel : public GpuKernel {
     if (stores_tma()) c_ = tensor(view_.c, false, view_.groups, shape_.inner(), shape_.box_c_outer());
   }
 
+  // The box of an operand's last tile where it reaches beyond the matrix; rows of the box, 0 where there is
+  // none.
+  static int plan_edge(int64_t extent, int block, int cluster, int parts, bool along_k,
+                       const BoxedTensor& whole, BoxedTensor* edge) {
+    constexpr int64_t kSwizzleRows = 8;
+    // A cluster may have a block that lies beyond altogether.
+    if (!along_k || extent % (int64_t{block} * cluster) == 0) return 0;
+    *edge = whole;
+    const int64_t rows = round_up(ceil_div(extent % block, parts), kSwizzleRows);
+    edge->box_outer = static_cast<uint32_t>(std::max(rows, kSwizzleRows));
+    return static_cast<int>(edge->box_outer);
+  }
+
   void plan_grid() {
     const KernelConfig& c = config_;
     const int64_t rows = rows_of(view_, c), cols = cols_of(view_, c);
@@ -141,6 +152,8 @@ class TmaWsKernel : public GpuKernel {
                   "the kernel counts rows, columns, depth and blocks in 31 bits and needs k >= 1");
     }
     args_ = {};
+    args_.edge_a = plan_edge(rows, c.block_m, c.cluster_m, shape_.parts_a(), shape_.a_along_k, a_, &edge_a_);
+    args_.edge_b = plan_edge(cols, c.block_n, c.cluster_n, shape_.parts_b(), shape_.b_along_k, b_, &edge_b_);
     args_.rows = static_cast<int>(rows);
     args_.cols = static_cast<int>(cols);
     args_.batches = static_cast<int>(view_.groups);
@@ -152,20 +165,29 @@ class TmaWsKernel : public GpuKernel {
     args_.swizzle = std::max(c.swizzle, 1);
     args_.c_leading = view_.c.row_stride;
     args_.c_batch_stride = view_.c.group_stride;
-    if (c.split_k > 1) {
-      arrivals_bytes_ = static_cast<size_t>(round_up(blocks * 4, kWorkspaceAlign));
-      workspace_bytes_ =
-          arrivals_bytes_ +
-          static_cast<size_t>(round_up(saturated_product({work, c.block_m, c.block_n, 4}), kWorkspaceAlign));
-    }
+    const int64_t resident = resident_blocks(shape_.threads(), shape_.shared_bytes(), shape_.cluster());
+    int64_t grid = std::min(work, resident);
+    if (c.stream_k) grid = plan_stream(blocks / shape_.cluster(), resident / shape_.cluster());
+    grid_ = static_cast<unsigned>(grid);
+    if (c.split_k > 1 || c.stream_k)
+      reserve_parts(blocks, saturated_product({c.stream_k ? 2 * grid : work, c.block_m, c.block_n}));
     plan_copies();
-    driver_->allow_shared(*module_, shape_.shared_bytes());
-    const int resident =
-        driver_->resident_blocks(*module_, shape_.threads(), shape_.shared_bytes(), shape_.cluster());
-    if (resident < shape_.cluster()) {
-      throw Error(ErrorCode::unsupported, "no block of kernel '" + to_string(c) + "' fits a multiprocessor");
+  }
+
+  // Of the tiles of clusters those that fill no whole round, and the round before these where there is one,
+  // are dealt out in steps, as evenly as can be. The blocks to launch.
+  int64_t plan_stream(int64_t tiles, int64_t clusters) {
+    const int64_t left = tiles % clusters;
+    int64_t streamed = tiles < clusters ? tiles : left ? left + clusters : 0;
+    const int64_t steps = saturated_product({streamed, args_.k_steps});
+    if (steps > std::numeric_limits<int>::max()) {
+      throw Error(ErrorCode::unsupported, "the kernel counts the steps of streamed blocks in 31 bits");
     }
-    grid_ = static_cast<unsigned>(std::min<int64_t>(work, resident));
+    if (steps > 0) clusters = std::min(clusters, steps);
+    args_.stream_tiles = static_cast<int>(streamed);
+    args_.stream_each = static_cast<int>(steps / clusters);
+    args_.stream_more = static_cast<int>(steps % clusters);
+    return std::min(clusters, std::max(tiles, steps)) * shape_.cluster();
   }
 
   void plan_copies() {
@@ -174,10 +196,7 @@ class TmaWsKernel : public GpuKernel {
     for (int i = 0; i < 2; ++i) {
       const tsr::RealignJob& job = copies_.jobs[i];
       if (!job.rows) continue;
-      *places[i] = workspace_bytes_;
-      workspace_bytes_ +=
-          static_cast<size_t>(round_up(saturated_product({job.rows, job.groups, job.to_stride_bytes}),
-                                       static_cast<int64_t>(kWorkspaceAlign)));
+      *places[i] = reserve(saturated_product({job.rows, job.groups, job.to_stride_bytes}));
       segments += saturated_product({job.rows, job.groups, ceil_div(job.row_bytes, tsr::kRealignSegment)});
     }
     if (!segments) return;
@@ -192,10 +211,9 @@ class TmaWsKernel : public GpuKernel {
   unsigned realign_grid_ = 1;
   size_t copy_a_ = 0, copy_b_ = 0;  // in the workspace
   tsr::TmaWsShape shape_;
-  BoxedTensor a_, b_, c_;
+  BoxedTensor a_, b_, c_, edge_a_, edge_b_;
   tsr::TmaWsArgs args_;
   unsigned grid_ = 1;
-  size_t arrivals_bytes_ = 0, workspace_bytes_ = 0;
 };
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "backend/gpu/gpu_kernel.h"
 
+#include <algorithm>
+
 #include "backend/check_buffers.h"
+#include "core/tile_math.h"
 #include "tessera/error.h"
 
 namespace tessera {
@@ -68,10 +71,40 @@ bool GpuKernel::wide(const Buffers& buffers) const {
   return true;
 }
 
-void* GpuKernel::workspace(const Buffers& buffers, size_t zeroed) const {
+int64_t GpuKernel::resident_blocks(int threads, int shared_bytes, int cluster) const {
+  driver_->allow_shared(*module_, shared_bytes);
+  const int64_t resident = driver_->resident_blocks(*module_, threads, shared_bytes, cluster);
+  if (resident < cluster) {
+    throw Error(ErrorCode::unsupported,
+                "no block of kernel '" + to_string(config_) + "' fits a multiprocessor");
+  }
+  return resident / cluster * cluster;
+}
+
+size_t GpuKernel::reserve(int64_t bytes) {
+  constexpr int64_t kAlign = 256;
+  const size_t at = workspace_bytes_;
+  workspace_bytes_ += static_cast<size_t>(round_up(bytes, kAlign));
+  return at;
+}
+
+void GpuKernel::reserve_parts(int64_t blocks, int64_t sums) {
+  reserve(saturated_product({blocks, 4}));
+  arrivals_bytes_ = workspace_bytes_;
+  reserve(saturated_product({sums, 4}));
+}
+
+GpuKernel::Parts GpuKernel::parts(char* workspace) const {
+  if (!arrivals_bytes_) return {nullptr, nullptr};
+  return {reinterpret_cast<unsigned*>(workspace), reinterpret_cast<float*>(workspace + arrivals_bytes_)};
+}
+
+char* GpuKernel::workspace(const Buffers& buffers) const {
+  if (!workspace_bytes_) return nullptr;
+  const size_t zeroed = arrivals_bytes_;
   if (buffers.workspace) {
     if (zeroed) driver_->zero(buffers.workspace, zeroed, buffers.stream);
-    return buffers.workspace;
+    return static_cast<char*>(buffers.workspace);
   }
   std::lock_guard lock(mutex_);
   void*& memory = own_[buffers.stream];
@@ -82,7 +115,7 @@ void* GpuKernel::workspace(const Buffers& buffers, size_t zeroed) const {
       driver_->wait();
     }
   }
-  return memory;
+  return static_cast<char*>(memory);
 }
 
 }  // namespace tessera

@@ -1,0 +1,85 @@
+#include "gpu_configs.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <random>
+#include <thread>
+#include <tuple>
+
+#include "codegen/render.h"
+#include "core/family.h"
+#include "model/model.h"
+#include "space/space.h"
+
+namespace tessera {
+
+Workshop::Workshop() : backend_(make_backend("cuda:0")) {}
+
+std::vector<std::unique_ptr<Kernel>> Workshop::make(const Problem& p, const std::vector<Choice>& choices) {
+  const GemmView v = lower(p);
+  std::vector<std::unique_ptr<Kernel>> out(choices.size());
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t i; (i = next.fetch_add(1)) < choices.size();) {
+      try {
+        const Source source = render(v, choices[i].config, arch());
+        std::shared_ptr<Module> module;
+        {
+          std::lock_guard lock(mutex_);
+          module = modules_[source.symbol];
+        }
+        if (!module) module = backend_->load(backend_->compile(source, ""));
+        {
+          std::lock_guard lock(mutex_);
+          modules_[source.symbol] = module;
+        }
+        out[i] = backend_->prepare(module, p, choices[i]);
+      } catch (const std::exception& e) {
+        std::printf("%s: %s\n", to_string(choices[i].config).c_str(), e.what());
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < std::max(2u, std::thread::hardware_concurrency()) - 1; ++i)
+    threads.emplace_back(work);
+  for (std::thread& t : threads) t.join();
+  return out;
+}
+
+std::vector<Choice> sample_configs(const GemmView& v, const ArchSpec& arch, size_t count) {
+  constexpr size_t kOfEachKind = 4;
+  std::vector<KernelConfig> legal = legal_configs(v, arch);
+  std::erase_if(legal, [](const KernelConfig& c) { return info(c.family_id()).header.empty(); });
+  std::vector<double> us(legal.size());
+  analytic_model().predict(v, arch, legal, us);
+  std::vector<size_t> order(legal.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return us[x] < us[y]; });
+  const auto kind = [&](size_t i) {
+    const KernelConfig& c = legal[i];
+    return std::make_tuple(c.family, c.split_k > 1, c.stream_k, c.blocks_per_cu, c.block_k,
+                           c.wave_m * c.wave_groups, c.swap_ab);
+  };
+  std::map<decltype(kind(0)), size_t> seen;
+  std::vector<size_t> first, kinds, rest;
+  for (size_t i : order) {
+    if (first.size() < count / 3) {
+      first.push_back(i);
+    } else if (seen[kind(i)]++ < kOfEachKind && us[i] < 4 * us[order[0]]) {
+      kinds.push_back(i);
+    } else {
+      rest.push_back(i);
+    }
+  }
+  std::mt19937 random(1);
+  std::shuffle(kinds.begin(), kinds.end(), random);
+  std::shuffle(rest.begin(), rest.end(), random);
+  std::vector<Choice> out;
+  for (const auto& [list, most] : {std::pair(&first, count), {&kinds, count * 9 / 10}, {&rest, count}})
+    for (size_t i = 0; i < list->size() && out.size() < most; ++i)
+      out.push_back({legal[(*list)[i]], us[(*list)[i]], ChoiceSource::measured});
+  return out;
+}
+
+}  // namespace tessera
