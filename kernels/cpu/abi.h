@@ -47,6 +47,7 @@ struct PackedArgs {
   const void* next_b;        // what the next call reads as b, to be fetched into L2 meanwhile; or null
   long long next_b_bytes;
   long long row0, col0;  // of this piece in C
+  int fetch_c;           // C is far away: ask for the rows of the next tile while one is computed
   const EpilogueArgs* epilogue;
 };
 

@@ -18,7 +18,10 @@ struct Direct {
   static constexpr int L = Math::L, kGroup = Math::kGroup;
   static constexpr int kRows = C::tile_m, kCols = C::tile_n, kVectors = kCols / L;
   static constexpr int kHalfRows = (kRows + 1) / 2;
-  static constexpr int kRowSize = bytes_of(Math::kRow), kColSize = bytes_of(Math::kCol);
+  // Columns are B in panels of words, one for each tile of columns (backend/cpu/prepacked_b.h).
+  static constexpr bool kPanels = C::preshuffle;
+  static_assert(!kPanels || !C::swap_ab);
+  static constexpr int kRowSize = bytes_of(Math::kRow), kColSize = kPanels ? 4 : bytes_of(Math::kCol);
 
   // Lines of memory asked for in each step of the arithmetic: what a row of the next tile of columns takes.
   static constexpr int kFetch = (kCols * kColSize + 63) / 64;
@@ -30,7 +33,7 @@ struct Direct {
 #ifdef __AVX512BW__
   // Columns that do not fill a tile are read and stored under masks, which stay in registers.
   static constexpr bool kMasks = kVectors <= 4,
-                        kMaskedLoads = kMasks && kGroup == 1 && Math::kCol == Type::f32;
+                        kMaskedLoads = kMasks && !kPanels && kGroup == 1 && Math::kCol == Type::f32;
 #else
   static constexpr bool kMasks = false, kMaskedLoads = false;
 #endif
@@ -52,7 +55,7 @@ struct Direct {
     long long row, skip, row_count, col, col_count;
     const UnpackedArgs* args;
     Held* held;        // the sums of the blocks before, unless this is the first, and after, unless the last
-    const int* start;  // see Stage
+    const int* start;  // see Stage; of panels for all of k, else for this block
     bool first, last;
     bool bare;  // C gets the accumulators as they are
   };
@@ -80,9 +83,11 @@ struct Direct {
       }
     }
     if constexpr (Math::kOffset) {
-      TSR_UNROLL for (int v = 0; v < kVectors; ++v) {
-        const Acc x = load_whole<Acc>(at.start + v * L);
-        TSR_UNROLL for (int r = 0; r < R; ++r) acc[r][v] += x;
+      if (!kPanels || at.first) {
+        TSR_UNROLL for (int v = 0; v < kVectors; ++v) {
+          const Acc x = load_whole<Acc>(at.start + v * L);
+          TSR_UNROLL for (int r = 0; r < R; ++r) acc[r][v] += x;
+        }
       }
     }
     // One pointer per three rows: its neighbours are reached by scaled addressing.
@@ -258,9 +263,18 @@ struct Direct {
     }
   }
 
-  // Columns as words in memory, which masks keep within bounds.
-  static constexpr bool kWordCols = kGroup == 1 && Math::kCol == Type::f32;
+  // Columns as words in memory, whole tiles of them or kept within bounds by masks.
+  static constexpr bool kWordCols = kPanels || (kGroup == 1 && Math::kCol == Type::f32);
+  static constexpr bool kAnyCols = kPanels || kMaskedLoads;
+  // The correction behind the words of the panel of column c, for the part of k that comes first.
+  static TSR_INLINE const int* panel_start(const UnpackedArgs& args, const Shape& s, long long c) {
+    static constexpr int kNone[kCols] = {};
+    if (args.k_begin > 0 || args.k_end == 0) return kNone;
+    return reinterpret_cast<const int*>(s.cols + c * s.col_stride +
+                                        (args.k + kGroup - 1) / kGroup * kGroup * s.col_k);
+  }
   static TSR_INLINE bool cols_in_place(const Shape& s, long long depth) {
+    if constexpr (kPanels) return true;
     // A tile of few rows reads its columns so fast that only the first-level cache can keep up.
     return kWordCols && (s.col_stride == kColSize || s.col_end - s.col_begin == 1) &&
            (kRows >= 6 || s.row_end - s.row_begin <= kRows || depth <= 2 * L ||
@@ -287,21 +301,24 @@ struct Direct {
     Job job = job_for(args);
     job.held = &held;
     job.first = job.last = true;
-    job.words = depth;
-    job.cols.k_stride = s.col_k;
-    job.rows.k_stride = s.row_k;
+    job.words = (depth + kGroup - 1) / kGroup;
+    job.cols.k_stride = s.col_k * kGroup;
+    job.rows.k_stride = s.row_k * kGroup;
     const bool cold = depth * (s.col_end - s.col_begin) > kCached;
     job.ahead.p = nullptr;
-    job.ahead.k_stride = s.col_k;
+    job.ahead.k_stride = job.cols.k_stride;
     job.ahead.stride = 0;
-    job.ahead.steps = depth;
+    job.ahead.steps = job.words;
     const Lines rows{s.rows + s.row_begin * s.row_stride + args.k_begin * s.row_k, s.row_stride, 0};
     const char* cols = s.cols + args.k_begin * s.col_k;
     for (long long c = s.col_begin; c < s.col_end; c += kCols) {
-      job.cols.p = cols + c * kColSize;
+      job.cols.p = cols + c * s.col_stride;
       job.col = c;
       job.col_count = least(kCols, s.col_end - c);
-      if (cold) job.ahead.p = job.cols.p + (c + kCols < s.col_end ? kCols * kColSize : 24 * s.col_k);
+      if constexpr (kPanels && Math::kOffset) job.start = panel_start(args, s, c);
+      if (cold) {
+        job.ahead.p = job.cols.p + (c + kCols < s.col_end ? kCols * s.col_stride : 24 * job.cols.k_stride);
+      }
       column(job, rows, s.row_begin, s.row_begin, s.row_begin, s.row_end, false, job.col_count < kCols,
              [](long long) {});
     }
@@ -312,7 +329,7 @@ struct Direct {
     const long long row_total = s.row_end - s.row_begin, col_total = s.col_end - s.col_begin;
     const long long k_total = args.k_end - args.k_begin;
     const bool words = cols_in_place(s, k_total);
-    const bool ready = words && (kMaskedLoads || col_total % kCols == 0);
+    const bool ready = words && (kAnyCols || col_total % kCols == 0);
     // Rows fewer than a tile's would need more tiles than can wait.
     const bool row_words = rows_in_place(s, k_total) && (row_total >= kRows || row_total == kHalfRows);
     // What is staged has room for so much of k.
@@ -358,11 +375,12 @@ struct Direct {
             job.col_count = least(kCols, c1 - c);
             const bool partial = job.col_count < kCols;
             const char* col = s.cols + c * s.col_stride + k0 * s.col_k;
-            job.cols = {col, 0, s.col_k};
+            job.cols = {col, 0, s.col_k * kGroup};
             job.ahead = {c + kCols < c1 ? col + kCols * s.col_stride
                                         : s.cols + c0 * s.col_stride + (k0 + depth) * s.col_k,
                          0, s.col_k * kGroup, job.words};
-            if (!words || (!kMaskedLoads && partial)) {
+            if constexpr (kPanels && Math::kOffset) job.start = panel_start(args, s, c);
+            if (!words || (!kAnyCols && partial)) {
               if (col != staged_cols) staged.take_cols(col, s.col_stride, s.col_k, job.col_count, depth);
               staged_cols = col;
               job.cols = {reinterpret_cast<const char*>(staged.cols), 0, kCols * 4};
@@ -403,7 +421,7 @@ struct Direct {
     if constexpr (kWordCols) {
       const bool streamed = depth > args.block_k || (rows > kRows && rows * depth > kCached);
       const bool cached = kRows >= 6 || rows <= kRows || depth <= Staged::kDepth;
-      if (!streamed && cached && (kMaskedLoads || cols % kCols == 0) && cols_in_place(s, depth) &&
+      if (!streamed && cached && (kAnyCols || cols % kCols == 0) && cols_in_place(s, depth) &&
           rows_in_place(s, depth)) {
         return in_place(args, s, depth);
       }

@@ -103,6 +103,19 @@ struct Packed {
     }
   }
 
+  // Asks for the rows of C that the next tile writes.
+  template <int kHeight>
+  static TSR_INLINE void fetch_c(const PackedArgs& p, long long row) {
+    constexpr int kSize = bytes_of(Config::type_out), kLines = (Config::tile_n * kSize + 63) / 64;
+    const long long stride = p.epilogue->c_stride * kSize;
+    const char* c = static_cast<const char*>(p.epilogue->c) + (p.row0 + row) * stride + p.col0 * kSize;
+#pragma GCC unroll 32
+    for (int r = 0; r < kHeight; ++r, c += stride) {
+#pragma GCC unroll 8
+      for (int i = 0; i < kLines; ++i) __builtin_prefetch(c + i * 64, 1);
+    }
+  }
+
   // One row tile, its first `skip` rows stored by the tile before, `rows` of it in C.
   template <int kHeight, int kLive>
   static __attribute__((noinline)) void tile(const char* a, const PackedArgs& p, long long row, int skip,
@@ -113,6 +126,7 @@ struct Packed {
 #pragma GCC unroll 8
       for (int v = 0; v < kLive; ++v) acc[r][v] = kStarts ? load_whole<U>(p.start + v * L) : U{};
     }
+    if (p.fetch_c) fetch_c<kHeight>(p, row + kHeight);
     multiply<kHeight, kLive>(acc, a, p, ahead);
 
     const bool partial = p.partial;

@@ -4,6 +4,7 @@ namespace tessera {
 namespace {
 
 constexpr std::string_view kPackedKnobs[] = {"tile_m", "tile_n"};
+constexpr std::string_view kDirectKnobs[] = {"tile_m", "tile_n", "swap_ab", "preshuffle"};
 constexpr std::string_view kSwapKnobs[] = {"tile_m", "tile_n", "swap_ab"};
 
 constexpr std::string_view kTmaWsKnobs[] = {"block_m",     "block_n", "block_k", "wave_m",
@@ -21,7 +22,7 @@ using enum BackendKind;
 constexpr FamilyInfo kFamilies[] = {
     {Family::cpu_packed, cpu, "cpu/packed.h", "register tile over panels of packed B, cache-blocked",
      kPackedKnobs, true, true},
-    {Family::cpu_direct, cpu, "cpu/direct.h", "whole small GEMM in one call, nothing packed", kSwapKnobs,
+    {Family::cpu_direct, cpu, "cpu/direct.h", "whole small GEMM in one call, nothing packed", kDirectKnobs,
      false, false},
     {Family::cpu_dot, cpu, "cpu/dot.h", "dot products along a contiguous k, nothing packed", kSwapKnobs,
      false, false},

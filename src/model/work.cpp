@@ -94,12 +94,28 @@ struct Cpu {
 
   static constexpr int64_t kPage = 4096;  // bytes; as far apart as addresses of one set of L1
 
-  // Share of `steps` that lie on a page of their own and no longer find it in the first-level TLB when they
-  // come to it again, read in place `stride` bytes apart.
-  static double far_share(double steps, double stride) {
-    constexpr double kPagesAtHand = 48;
+  // Pages that stay in the first-level TLB beside what else is read, and in all of it: enough where lines are
+  // asked for ahead.
+  static constexpr double kPagesAtHand = 48, kPagesKnown = 1024;
+
+  // Share of `steps` that lie on a page of their own and no longer find it when they come to it again, read
+  // in place `stride` bytes apart.
+  static double far_share(double steps, double stride, double pages_kept) {
     const double pages = std::min(stride / static_cast<double>(kPage), 1.0);
-    return steps * pages > kPagesAtHand ? pages : 0.0;
+    return steps * pages > pages_kept ? pages : 0.0;
+  }
+
+  // Pages that the left operand lies on, k along memory.
+  double pages_of_rows() const {
+    const double size = bytes_of(left.type), page = static_cast<double>(kPage);
+    const double apart = std::min(static_cast<double>(left.leading()) * size / page, 1.0);
+    return w.rows * std::max(w.depth * size / page, apart);
+  }
+
+  // far_share of the left operand in place.
+  double far_rows(double pages_kept) const {
+    if (along_k(left, !c.swap_ab)) return 0.0;
+    return far_share(w.depth, static_cast<double>(left.leading() * bytes_of(left.type)), pages_kept);
   }
 
   // Cycles of a step along rows read in place that are whole pages apart: more of them than a set of L1 has
@@ -126,25 +142,23 @@ struct Cpu {
     const double a_block = word_bytes(std::min(w.rows, fitting_rows) * block_k);
     const double all_b = word_bytes(w.cols * w.depth);
     // The panel in use shares the cache with the next one, on its way meanwhile.
-    w.memory = w.row_tiles * panels * read(w.staged, 2 * w.staged);
+    // Where nothing was packed just before, the first row tile brings it from where B lives.
+    const double warm_tiles = w.row_tiles - (v.b_prepacked || b_in_place ? 1 : 0);
+    w.memory = warm_tiles * panels * read(w.staged, 2 * w.staged);
     w.memory += row_blocks * panels * read(a_block, a_block);
     if (row_blocks > 1) w.memory += row_blocks * read(all_b, all_b);
     // Sums between blocks of k are written and read once each.
     w.pack_b += read(w.rows * w.cols * 8 * std::max(w.passes_k - 1, 0.0), w.rows * w.cols * 4);
-    double far = 0;
-    if (!c.pack_a && !along_k(left, !c.swap_ab))
-      far += far_share(w.depth, static_cast<double>(left.leading() * bytes_of(left.type)));
+    double far = c.pack_a ? 0.0 : far_rows(kPagesAtHand);
     if (b_in_place) {
       const double stride = static_cast<double>(right.leading() * bytes_of(right.type));
-      far += far_share(std::min(w.depth, 128.0), stride);
+      far += far_share(std::min(w.depth, 128.0), stride, kPagesAtHand);
       if (right.leading() % 16 != 0) far += t.split_loads * w.tile_n / inst.n / t.far_step;
     }
     w.overhead += w.row_tiles * w.col_tiles * w.depth * far * t.far_step;
     if (!c.pack_a) w.overhead += w.row_tiles * w.col_tiles * std::ceil(w.depth / inst.k) * way_conflicts();
-    if (!c.pack_a && v.b_prepacked && w.col_tiles > 1)
-      w.overhead += w.col_tiles * w.rows *
-                    std::max(w.depth * bytes_of(left.type) / static_cast<double>(kPage), 1.0) *
-                    t.page_in_place;
+    if (!c.pack_a && v.b_prepacked && w.col_tiles > 1 && along_k(left, !c.swap_ab))
+      w.overhead += w.col_tiles * pages_of_rows() * t.page_in_place;
     if (v.b_prepacked || b_in_place)
       w.memory += read(word_bytes(w.cols * w.depth), word_bytes(w.cols * w.depth));
     w.memory += read(w.bytes_a, w.bytes_a);
@@ -184,21 +198,36 @@ struct Cpu {
     w.memory += (passes - 1) * read(w.bytes_b, w.bytes_b);
   }
 
+  // Staging lines of an operand inside the direct kernel. What has to be turned goes in squares of vectors:
+  // about half of the time to read the lines that exist, half to turn whole squares.
+  double stage(double lines, bool turned) const {
+    if (!turned) return word_bytes(lines * w.depth) * t.stage_copy;
+    const double vector = lanes(), words = std::ceil(w.depth / inst.k);
+    const double squares = std::ceil(lines / vector) * vector;
+    return (lines + squares) / 2 * std::ceil(words / vector) * vector * 4 * t.stage_transpose;
+  }
+
   void direct() {
     const double steps = std::ceil(w.depth / inst.k);
-    w.math = steps * over_tiles([&](double r, double n) { return tile_step(r, n); });
+    w.math =
+        steps * over_tiles([&](double r, double n) { return tile_step(r, v.b_prepacked ? w.tile_n : n); });
     // Columns that do not lie as the arithmetic wants them are staged again for every block of row tiles.
     const double tiles_at_once = w.tile_m >= 24 ? 1 : w.tile_m >= 8 ? 2 : 4;
     const double row_blocks = std::ceil(w.row_tiles / tiles_at_once);
     const bool turned = along_k(right, c.swap_ab);
-    if (turned || converts(right) || inst.k > 1) {
-      w.pack_b = row_blocks * word_bytes(w.cols * w.depth) * (turned ? t.stage_transpose : t.stage_copy) +
-                 read(w.bytes_b * row_blocks, w.bytes_b);
+    const double panel = word_bytes(w.tile_n * w.depth), words_b = w.col_tiles * panel;
+    if (!v.b_prepacked && (turned || converts(right) || inst.k > 1)) {
+      w.pack_b = row_blocks * stage(w.cols, turned) + read(w.bytes_b * row_blocks, w.bytes_b);
     }
-    if (converts(left)) w.pack_a = word_bytes(w.rows * w.depth) * t.stage_copy;
-    w.overhead += w.row_tiles * w.col_tiles * steps * way_conflicts();
+    if (converts(left)) w.pack_a = stage(w.rows, !along_k(left, !c.swap_ab));
+    w.overhead += w.row_tiles * w.col_tiles * steps * (way_conflicts() + far_rows(kPagesKnown) * t.far_step);
     // A row of the tile of columns at a time: wide tiles read longer pieces of memory.
-    w.memory = stream(w.bytes_b, 1024 / w.tile_n) * row_blocks + read(w.bytes_a, w.bytes_a);
+    w.memory = read(w.bytes_a, w.bytes_a);
+    if (v.b_prepacked) {
+      w.memory += read(words_b, words_b) + (w.row_tiles - 1) * w.col_tiles * read(panel, 2 * panel);
+    } else {
+      w.memory += stream(w.bytes_b, 1024 / w.tile_n) * row_blocks;
+    }
     if (c.swap_ab) w.epilogue *= 2;
   }
 };

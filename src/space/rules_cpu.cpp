@@ -82,9 +82,6 @@ constexpr Rule kRules[] = {
        return v.plain() || (!c.swap_ab && (c.pack_a || v.a.plain()) && tile_words(v.a.type));
      },
      "patches are gathered in the type that tiles take, A's with pack_a=1, and are not swapped"},
-    {"amx_prepacked", kAmx, reads("swap_ab preshuffle"),
-     [](V v, C c, A) { return !(c.swap_ab && v.b_prepacked); },
-     "prepacked B is the right operand; swap_ab makes it the left one"},
     {"amx_split", kAmx, reads("split_k"), [](V, C c, A) { return c.split_k == 1; },
      "the AMX kernel does not split k"},
     {"packed_in_place", kPacked, reads("pack_a tile inst"),
@@ -114,8 +111,8 @@ constexpr Rule kRules[] = {
     {"block_depth", kBlocked, reads("block_k inst_k"),
      [](V, C c, A) { return c.block_k == 0 || divides(c.inst_k, c.block_k); },
      "block_k cuts through a group of k that one instruction consumes"},
-    {"unpacked", kUnpacked, 0, [](V v, C, A) { return !v.b_prepacked; },
-     "this family reads B where it lies; a prepacked B needs cpu_packed or cpu_amx"},
+    {"dot_prepacked", kDot, 0, [](V v, C, A) { return !v.b_prepacked; },
+     "the dot kernel reads B where it lies; a prepacked B needs another family"},
     {"dot_layout", kDot, 0, [](V v, C, A) { return v.a.col_stride == 1 && v.b.row_stride == 1; },
      "the dot kernel runs along k, which must be contiguous in both operands (layout rcr)"},
 };

@@ -88,15 +88,11 @@ class AmxKernel : public CpuKernel {
   }
 
   void pack_b(const void* b, void* packed, int64_t ldb) const override {
-    if (!view_.b_prepacked) return CpuKernel::pack_b(b, packed, ldb);
+    const Operand o = b_to_pack(ldb);
     Side side = right_;
-    int64_t apart = view_.b.group_stride;
-    if (ldb != Problem::kPacked) {
-      if (!view_.b.plain()) throw Error(ErrorCode::bad_input, "a filter has no leading dimension");
-      (view_.b.row_major() ? side.k_stride : side.lane_stride) = ldb;
-      if (apart != 0) apart = ldb * (view_.b.row_major() ? view_.k : view_.n);
-    }
-    const int64_t stride = apart * bytes_of(side.type);  // one B for all batches is packed once for each
+    side.k_stride = o.row_stride;
+    side.lane_stride = o.col_stride;
+    const int64_t stride = o.group_stride * bytes_of(o.type);
     for (int64_t g = 0; g < view_.groups; ++g) {
       pack_right(static_cast<const char*>(b) + g * stride, side, 0, view_.k, 0, cols_,
                  static_cast<char*>(packed) + g * packed_group_bytes());

@@ -26,8 +26,15 @@ void CpuKernel::run(const Buffers& buffers) const {
   run_unchecked(buffers);
 }
 
-void CpuKernel::pack_b(const void*, void*, int64_t) const {
-  throw Error(ErrorCode::unsupported, "this kernel takes B as it is", "add prepack=b to the problem");
+Operand CpuKernel::b_to_pack(int64_t ldb) const {
+  if (!view_.b_prepacked)
+    throw Error(ErrorCode::unsupported, "this kernel takes B as it is", "add prepack=b to the problem");
+  Operand o = view_.b;
+  if (ldb == Problem::kPacked) return o;
+  if (!view_.b.plain()) throw Error(ErrorCode::bad_input, "a filter has no leading dimension");
+  (o.row_major() ? o.row_stride : o.col_stride) = ldb;
+  if (o.group_stride != 0) o.group_stride = ldb * (o.row_major() ? o.rows : o.cols);
+  return o;
 }
 
 void CpuKernel::set_steps(tsr::EpilogueArgs& e, const Buffers& buffers) const {

@@ -23,9 +23,12 @@ class CpuKernel : public Kernel {
   void run(const Buffers& buffers) const override;
   size_t workspace_bytes() const override { return 0; }
   size_t packed_b_bytes() const override { return 0; }
-  void pack_b(const void* b, void* packed, int64_t ldb) const override;
+  void pack_b(const void* b, void* packed, int64_t ldb) const override = 0;
 
  protected:
+  // What pack_b reads, its leading dimension `ldb` elements or Problem::kPacked; one B of all groups has
+  // group stride 0. Error(unsupported) where B is not prepacked.
+  Operand b_to_pack(int64_t ldb) const;
   // For group 0; see set_group.
   tsr::EpilogueArgs epilogue_args(const Buffers& buffers) const {
     tsr::EpilogueArgs e;
@@ -44,6 +47,10 @@ class CpuKernel : public Kernel {
   void set_steps(tsr::EpilogueArgs& e, const Buffers& buffers) const;
   // Moves C and the full D tensors of `e`, made by epilogue_args(buffers), to another group.
   void set_group(tsr::EpilogueArgs& e, const Buffers& buffers, int64_t group) const;
+
+  // vpdpbusd takes A unsigned: signed A is moved up by 128 on its way to the instruction, and -128 * (sum of
+  // the column of B) moves the result back.
+  bool flips_a() const { return inst_.name == "vnni" && view_.a.type == DType::i8; }
 
   const char* group_a(const Buffers& b, int64_t group) const {
     return static_cast<const char*>(b.a) + group * view_.a.group_stride * bytes_of(view_.a.type);

@@ -10,6 +10,7 @@
 #include "backend/cpu/gather.h"
 #include "backend/cpu/pack.h"
 #include "backend/cpu/parts.h"
+#include "backend/cpu/prepacked_b.h"
 #include "core/tile_math.h"
 #include "tessera/error.h"
 
@@ -37,10 +38,9 @@ class PackedKernel : public CpuKernel {
         row_packer_(row_packer(vector_bits_)),
         group_(inst_.k),
         tile_m_(config_.tile_m),
-        tile_n_(config_.tile_n) {
-    // vpdpbusd takes A unsigned: signed A is moved up by 128 while it is packed, and -128 * (sum of the
-    // column of B) moves the result back.
-    flip_a_ = inst_.name == "vnni" && view_.a.type == DType::i8;
+        tile_n_(config_.tile_n),
+        flip_a_(flips_a()),
+        prepacked_(view_, tile_n_, group_, flip_a_) {
     pack_a_ = config_.pack_a || flip_a_ || !a_fits_in_place();
     tasks_ = tasks();
     most_ = {};
@@ -52,6 +52,7 @@ class PackedKernel : public CpuKernel {
     // The correction of flipped A needs whole columns at once.
     by_blocks_ = view_.b.row_major() && view_.b.row_stride != 1 && !view_.b_prepacked && !flip_a_;
     b_in_place_ = !config_.pack_b;
+    fetch_c_ = c_is_far(arch);
     choose_blocks(arch);
     a_bytes_ = pack_a_ ? round_up(a_block_bytes(), kCacheLine) : 0;
     table_bytes_ =
@@ -89,26 +90,14 @@ class PackedKernel : public CpuKernel {
   }
 
   size_t packed_b_bytes() const override {
-    return view_.b_prepacked ? static_cast<size_t>(view_.groups * packed_group_bytes()) : 0;
+    return view_.b_prepacked ? static_cast<size_t>(prepacked_.bytes()) : 0;
   }
 
   void pack_b(const void* b, void* packed, int64_t ldb) const override {
-    if (!view_.b_prepacked) return CpuKernel::pack_b(b, packed, ldb);
-    Operand o = view_.b;
-    if (ldb != Problem::kPacked) {
-      if (!view_.b.plain()) throw Error(ErrorCode::bad_input, "a filter has no leading dimension");
-      (o.row_major() ? o.row_stride : o.col_stride) = ldb;
-      if (o.group_stride != 0) o.group_stride = ldb * (o.row_major() ? o.rows : o.cols);
-    }
-    const int64_t stride =
-        o.group_stride * bytes_of(o.type);  // one B for all batches is packed once for each
-    for (int64_t g = 0; g < view_.groups; ++g) {
-      for (int64_t n = 0; n < view_.n; n += tile_n_) {
-        pack_b_panel(static_cast<const char*>(b) + g * stride, o, 0, view_.k, n, view_.n,
-                     static_cast<char*>(packed) + g * packed_group_bytes() + n / tile_n_ * panel_b(view_.k));
-      }
-    }
-    prefer_large_pages(packed, packed_b_bytes());
+    prepacked_.pack(b_to_pack(ldb), b, packed,
+                    [this](const char* from, const Operand& o, int64_t n, void* to) {
+                      pack_b_panel(from, o, 0, view_.k, n, view_.n, to);
+                    });
   }
 
  private:
@@ -117,8 +106,8 @@ class PackedKernel : public CpuKernel {
   // at hand.
   static constexpr int64_t kInPlaceDepth = 128;
 
-  // Rows of C, each on its own page, that the TLB holds beside A and B.
-  static constexpr int64_t kRowsAtHand = 32;
+  // Rows of C, each on its own page, that the TLB holds beside A and B; bytes of C that stay in L1.
+  static constexpr int64_t kRowsAtHand = 32, kRowBytesAtHand = 32768;
 
   struct Extent {
     int64_t m = 0, n = 0, k = 0;
@@ -156,12 +145,14 @@ class PackedKernel : public CpuKernel {
       const int64_t fit = arch.l2.bytes / 2 / (ceil_div(depth_, group_) * 4) / tile_m_ * tile_m_;
       rows_ = std::min(rows_, std::max<int64_t>(fit, tile_m_));
     }
-    // Where all of packed B stays in L2, few rows at a time: rows of C that lie on pages of their own are
-    // then written while the TLB holds them.
-    const bool far_rows = view_.c.row_stride * bytes_of(view_.c.type) >= kPageBytes;
+    // Where all of packed B stays in L2, few rows at a time: a row of C that is not in L2, or lies on pages
+    // of its own, is then written while its lines and pages are at hand.
+    const int64_t c_row = view_.c.row_stride * bytes_of(view_.c.type);
+    const bool far_rows = c_row >= kPageBytes || fetch_c_;
     if (c.block_m == 0 && far_rows && !b_in_place_ &&
-        panel_b(depth_) * ceil_div(most_.n, tile_n_) <= arch.l2.bytes / 2 && depth_ >= k) {
-      rows_ = std::min(rows_, std::max(kRowsAtHand / tile_m_, int64_t{1}) * tile_m_);
+        panel_b(depth_) * ceil_div(most_.n, tile_n_) <= arch.l2.bytes * 3 / 4 && depth_ >= k) {
+      const int64_t at_hand = std::max(kRowsAtHand, kRowBytesAtHand / std::max<int64_t>(c_row, 1));
+      rows_ = std::min(rows_, std::max(at_hand / tile_m_, int64_t{1}) * tile_m_);
     }
     rows_ = round_up(ceil_div(most_.m, blocks(most_.m, rows_)), tile_m_);  // blocks of equal size
     const int64_t k_blocks = blocks(most_.k, depth_), m_blocks = blocks(most_.m, rows_);
@@ -183,10 +174,15 @@ class PackedKernel : public CpuKernel {
     cols_ = std::min(cols_, round_up(most_.n, tile_n_));
   }
 
+  // Whether C is beyond L2 and a row tile's lines of it are no run that the processor sees coming.
+  bool c_is_far(const ArchSpec& arch) const {
+    const int64_t row = view_.c.row_stride * bytes_of(view_.c.type);
+    return !view_.c_rows && row * most_.m > arch.l2.bytes && view_.n > tile_n_;
+  }
+
   int64_t panel_b(int64_t depth) const {
     return static_cast<int64_t>(panel_bytes({depth, tile_n_, tile_n_, flip_a_}, group_));
   }
-  int64_t packed_group_bytes() const { return panel_b(view_.k) * ceil_div(view_.n, tile_n_); }
 
   // Of k, packed at a time where lines of memory run across panels: all panels take theirs while the pages
   // are at hand.
@@ -340,11 +336,12 @@ class PackedKernel : public CpuKernel {
     const bool split = config_.split_k > 1;
     const char* a = group_a(buffers, t.group);
     const char* b = group_b(buffers, t.group);
-    if (view_.b_prepacked) b = static_cast<const char*>(buffers.b) + t.group * packed_group_bytes();
+    if (view_.b_prepacked) b = static_cast<const char*>(buffers.b) + t.group * prepacked_.group_bytes();
     const bool keeps_b = by_blocks_ || blocks(t.m1 - t.m0, rows_) > 1;
 
     tsr::PackedArgs args{};
     args.epilogue = &epilogue;
+    args.fetch_c = fetch_c_;
     if (!pack_a_) {
       args.a_row_bytes = view_.a.row_stride * bytes_of(view_.a.type);
       args.a_step_bytes = view_.a.col_stride * bytes_of(view_.a.type) * group_;
@@ -396,7 +393,7 @@ class PackedKernel : public CpuKernel {
     args.b_step_bytes = step;
     args.start = kZeros;
     if (view_.b_prepacked) {
-      const char* whole = b + n / tile_n_ * panel_b(view_.k);
+      const char* whole = b + n / tile_n_ * prepacked_.panel_bytes();
       args.b = whole + k0 / group_ * step;
       if (flip_a_ && k0 == 0)
         args.start = reinterpret_cast<const int*>(whole + ceil_div(view_.k, group_) * step);
@@ -414,8 +411,9 @@ class PackedKernel : public CpuKernel {
 
   // Where the next panel is packed already, the call fetches it while it works on this one.
   void set_ahead(tsr::PackedArgs& args, bool packed, int64_t depth) const {
-    args.next_b =
-        packed ? static_cast<const char*>(args.b) + panel_b(view_.b_prepacked ? view_.k : depth) : nullptr;
+    args.next_b = packed ? static_cast<const char*>(args.b) +
+                               (view_.b_prepacked ? prepacked_.panel_bytes() : panel_b(depth))
+                         : nullptr;
     args.next_b_bytes = panel_b(depth);
   }
 
@@ -488,7 +486,10 @@ class PackedKernel : public CpuKernel {
   PackPanel packer_;
   PackRows row_packer_;
   int group_, tile_m_, tile_n_;
-  bool flip_a_, pack_a_, b_in_place_ = false, by_blocks_ = false;
+  bool flip_a_;
+  PrepackedB prepacked_;
+  bool pack_a_, b_in_place_ = false, by_blocks_ = false;
+  bool fetch_c_ = false;
   bool one_block_ = false;  // nothing is copied and no sums are kept: a run needs no workspace
   std::vector<Task> tasks_;
   Extent most_;                  // of a task

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/cpu/arena.h"
+#include "backend/cpu/prepacked_b.h"
 #include "core/tile_math.h"
 #include "cpu/unpacked_abi.h"
 
@@ -28,9 +29,14 @@ class UnpackedKernel : public CpuKernel {
         a_k_bytes_(view_.a.col_stride * bytes_of(view_.a.type)),
         b_k_bytes_(view_.b.row_stride * bytes_of(view_.b.type)),
         b_col_bytes_(view_.b.col_stride * bytes_of(view_.b.type)),
+        prepacked_(view_, config_.tile_n, inst_.k, flips_a()),
         block_k_(block_k(arch)),
         pieces_(pieces()),
-        simple_(pieces_.size() == 1 && view_.groups == 1 && config_.split_k == 1) {}
+        simple_(pieces_.size() == 1 && view_.groups == 1 && config_.split_k == 1) {
+    if (!view_.b_prepacked) return;
+    b_k_bytes_ = config_.tile_n * 4 / inst_.k;
+    b_col_bytes_ = prepacked_.panel_bytes() / config_.tile_n;
+  }
 
   void run_unchecked(const Buffers& buffers) const override {
     // Filled where it will be read: what is not set is not looked at.
@@ -69,11 +75,30 @@ class UnpackedKernel : public CpuKernel {
       run_task(buffers, args, t / count, pieces_[static_cast<size_t>(t % count)]);
   }
 
+  size_t packed_b_bytes() const override {
+    return view_.b_prepacked ? static_cast<size_t>(prepacked_.bytes()) : 0;
+  }
+
+  void pack_b(const void* b, void* packed, int64_t ldb) const override {
+    prepacked_.pack(b_to_pack(ldb), b, packed,
+                    [this](const char* from, const Operand& o, int64_t n, void* to) {
+                      const int live = static_cast<int>(std::min<int64_t>(config_.tile_n, view_.n - n));
+                      panel_packer(vector_bits_)({from + n * o.col_stride * bytes_of(o.type), o.row_stride,
+                                                  o.col_stride, o.type, inst_.k, false},
+                                                 {view_.k, live, config_.tile_n, flips_a()}, to);
+                    });
+  }
+
   size_t workspace_bytes() const override {
     return config_.split_k > 1 ? static_cast<size_t>(config_.split_k) * part_bytes() : 0;
   }
 
  private:
+  const char* b_of(const Buffers& buffers, int64_t group) const {
+    if (!view_.b_prepacked) return group_b(buffers, group);
+    return static_cast<const char*>(buffers.b) + group * prepacked_.group_bytes();
+  }
+
   size_t part_bytes() const { return static_cast<size_t>(view_.m * view_.n * 4); }
 
   int64_t block_k(const ArchSpec& arch) const {
@@ -114,7 +139,7 @@ class UnpackedKernel : public CpuKernel {
   void run_task(const Buffers& buffers, tsr::UnpackedArgs args, int64_t group, const Piece& piece) const {
     set_group(args.epilogue, buffers, group);
     args.a = group_a(buffers, group);
-    args.b = group_b(buffers, group);
+    args.b = b_of(buffers, group);
     args.row_begin = piece.row_begin;
     args.row_end = piece.row_end;
     args.col_begin = piece.col_begin;
@@ -134,7 +159,7 @@ class UnpackedKernel : public CpuKernel {
       for (int p = 0; p < parts; ++p) {
         tsr::UnpackedArgs args = whole;
         args.a = group_a(buffers, g);
-        args.b = group_b(buffers, g);
+        args.b = b_of(buffers, g);
         args.k_begin = std::min<int64_t>(units * p / parts * kUnit, whole.k_end);
         args.k_end = std::min<int64_t>(units * (p + 1) / parts * kUnit, whole.k_end);
         args.sums = sums + static_cast<size_t>(p) * part_bytes();
@@ -149,6 +174,7 @@ class UnpackedKernel : public CpuKernel {
   }
 
   int64_t a_row_bytes_, a_k_bytes_, b_k_bytes_, b_col_bytes_;
+  PrepackedB prepacked_;
   int64_t block_k_;
   bool worth_threads_ = false;
   std::vector<Piece> pieces_;
