@@ -3,6 +3,7 @@
 // arithmetic wants it is staged on the stack, block by block.
 #pragma once
 
+#include "cpu/interleave.h"
 #include "cpu/words.h"
 
 namespace tsr {
@@ -415,6 +416,12 @@ struct Direct {
   }
 
   static TSR_INLINE void run(const UnpackedArgs& args) {
+    if constexpr (Interleave<C>::kPossible) {
+      if (Interleave<C>::takes(args)) {
+        Interleave<C> few;
+        return few.run(args);
+      }
+    }
     const Shape s(args);
     const long long rows = s.row_end - s.row_begin, cols = s.col_end - s.col_begin;
     const long long depth = args.k_end - args.k_begin;

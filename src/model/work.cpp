@@ -207,6 +207,14 @@ struct Cpu {
     return (lines + squares) / 2 * std::ceil(words / vector) * vector * 4 * t.stage_transpose;
   }
 
+  // Few rows and a row-major B of bytes: words are made in registers (kernels/cpu/interleave.h), 64 columns
+  // of four rows by 8 shuffles.
+  static constexpr double kInterleaved = 4 * 64 / 8.0;  // bytes per cycle
+  bool interleaves() const {
+    return inst.name == "vnni" && a.vector_bits == 512 && !c.swap_ab && !v.b_prepacked &&
+           !along_k(right, false) && c.tile_n % 64 == 0 && c.tile_m * c.tile_n <= 256 && v.m <= c.tile_m;
+  }
+
   void direct() {
     const double steps = std::ceil(w.depth / inst.k);
     w.math =
@@ -217,7 +225,8 @@ struct Cpu {
     const bool turned = along_k(right, c.swap_ab);
     const double panel = word_bytes(w.tile_n * w.depth), words_b = w.col_tiles * panel;
     if (!v.b_prepacked && (turned || converts(right) || inst.k > 1)) {
-      w.pack_b = row_blocks * stage(w.cols, turned) + read(w.bytes_b * row_blocks, w.bytes_b);
+      w.pack_b = interleaves() ? w.bytes_b / kInterleaved
+                               : row_blocks * stage(w.cols, turned) + read(w.bytes_b * row_blocks, w.bytes_b);
     }
     if (converts(left)) w.pack_a = stage(w.rows, !along_k(left, !c.swap_ab));
     w.overhead += w.row_tiles * w.col_tiles * steps * (way_conflicts() + far_rows(kPagesKnown) * t.far_step);
