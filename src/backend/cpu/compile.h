@@ -22,7 +22,7 @@ CppCompiler find_cpp_compiler();
 // For a build of somebody else's: what the code of a unit needs beside the architecture's flags.
 std::vector<std::string> cpp_code_flags();
 
-inline constexpr double kCompileTimeoutS = 60;
+inline constexpr double kCompileTimeoutS = 300;
 
 // `scratch` and errors: see Backend::compile.
 Binary compile_cpp(const Source& source, const std::string& scratch, double timeout_s = kCompileTimeoutS);

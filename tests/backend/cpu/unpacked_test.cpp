@@ -166,6 +166,57 @@ TEST_F(Unpacked, ColumnsBeyondTheCache) {
   }
 }
 
+// Few rows times row-major bytes: columns around whole sets of 64, k around whole words and copies of A.
+TEST_F(Unpacked, InterleavedBytes) {
+  if (!runs_here("x86_avx512_bf16")) GTEST_SKIP() << "this processor has no VNNI";
+  for (const char* tile : {"1x64", "4x64", "2x128", "1x256"}) {
+    const std::string config = "cpu_direct tile=" + std::string(tile) + " inst=1x16x4";
+    const int most = tile[0] - '0';
+    for (const char* type : {"i8", "u8xi8"}) {
+      for (const char* shape :
+           {"n=1 k=1", "n=64 k=4", "n=63 k=18", "n=130 k=257", "n=300 k=515", "n=4200 k=35"}) {
+        for (int m : {1, most}) {
+          const std::string problem =
+              "gemm m=" + std::to_string(m) + ' ' + shape + " dtype=" + type + " layout=";
+          expect_right("x86_avx512_bf16", config, problem + "rrr beta=1");
+          expect_right("x86_avx512_bf16", config, problem + "crr epilogue=quant:0.01:3 out=i8");
+        }
+      }
+      const std::string batched =
+          std::string("gemm m=1 n=150 k=300 ldb=160 batch=3 layout=rrr dtype=") + type;
+      expect_right("x86_avx512_bf16", config, batched, 2);
+      expect_right("x86_avx512_bf16", config + " split_k=3", batched + " alpha=2", 2);
+    }
+  }
+}
+
+// Panels of B packed ahead, for rows in place and staged.
+TEST_F(Unpacked, PrepackedB) {
+  struct {
+    const char *arch, *config, *types;
+  } const kernels[] = {{"x86_avx512", "cpu_direct tile=4x16 inst=1x16x1 preshuffle=1", "f32"},
+                       {"x86_avx512", "cpu_direct tile=8x48 inst=1x16x1 preshuffle=1", "f32"},
+                       {"x86_avx512", "cpu_direct tile=1x128 inst=1x16x1 preshuffle=1", "bf16"},
+                       {"x86_avx512", "cpu_direct tile=4x32 inst=1x16x2 preshuffle=1", "i8"},
+                       {"x86_avx512_bf16", "cpu_direct tile=12x32 inst=1x16x2 preshuffle=1", "bf16"},
+                       {"x86_avx512_bf16", "cpu_direct tile=4x64 inst=1x16x4 preshuffle=1", "i8"},
+                       {"x86_avx512_bf16", "cpu_direct tile=16x16 inst=1x16x4 preshuffle=1", "u8xi8"},
+                       {"x86_avx2", "cpu_direct tile=4x24 inst=1x8x1 preshuffle=1", "f16"}};
+  for (const auto& kernel : kernels) {
+    if (!runs_here(kernel.arch)) continue;
+    const std::string types = std::string(" prepack=b dtype=") + kernel.types;
+    for (const char* shape : kShapes) {
+      for (const char* layout : {" layout=rcr", " layout=crr"})
+        expect_right(kernel.arch, kernel.config, "gemm " + std::string(shape) + types + layout);
+    }
+    expect_right(kernel.arch, kernel.config,
+                 "gemm m=9 n=1160 k=1030 layout=rrr" + types);  // beyond L2 as f32
+    expect_right(kernel.arch, kernel.config, "gemm m=5 n=70 k=90 batch=2 alpha=0 beta=1 layout=rrr" + types);
+    expect_right(kernel.arch, std::string(kernel.config) + " split_k=3",
+                 "gemm m=5 n=70 k=700 layout=rcr beta=1" + types, 2);
+  }
+}
+
 TEST_F(Unpacked, LeadingDimensionsAndBatches) {
   for (const char* config : kConfigs) {
     expect_right("x86_avx512", config, "gemm m=14 n=37 k=50 dtype=f32 layout=rcr lda=64 ldb=77 ldc=40");
