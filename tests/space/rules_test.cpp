@@ -131,7 +131,7 @@ TEST(Rules, Cpu) {
   EXPECT_EQ(verdict("x86_avx512", p, dot + "4x8"), "dot_registers");
   EXPECT_EQ(verdict("x86_avx512", p + " layout=rrr", dot + "4x4"), "dot_layout");
   EXPECT_EQ(verdict("x86_avx512", p + " prepack=b", dot + "4x4 preshuffle=1"), "own_knobs");
-  EXPECT_TRUE(refuses("unpacked", "x86_avx512", p + " prepack=b", dot + "4x4"));
+  EXPECT_TRUE(refuses("dot_prepacked", "x86_avx512", p + " prepack=b", dot + "4x4"));
   const std::string direct = "cpu_direct inst=1x16x1 tile=6x64";
   EXPECT_EQ(verdict("x86_avx512", p + " layout=rrr", direct), "");
   for (const char* layout : {"", " layout=crr", " layout=ccr", " layout=rrr"}) {
