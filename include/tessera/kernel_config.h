@@ -19,6 +19,7 @@ enum class Family : int {
   cpu_direct,
   cpu_dot,
   cpu_amx,
+  cpu_groups,
   tma_ws,
   cp_async,
   simt,
