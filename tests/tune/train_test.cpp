@@ -41,7 +41,10 @@ TrainingData made_up_data(int problems) {
       r.median_us = r.best_us = made_up(configs[i], us[i]);
       r.samples = {r.median_us};
       r.time = 1;
-      all.push_back({{"x86_avx512", 1, "made up"}, r, "0"});
+      Measurement& m = all.emplace_back();
+      m.device = {"x86_avx512", 1, "made up"};
+      m.record = r;
+      m.tool = "0";
     }
   }
   db.add(all);

@@ -89,7 +89,7 @@ TEST_P(GroupsTest, ZeroAlphaHidesTheOperands) {
 
 INSTANTIATE_TEST_SUITE_P(Archs, GroupsTest,
                          testing::Values(Arch{"x86_avx2", "4x16", "7x8"}, Arch{"x86_avx512", "4x32", "7x16"}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& arch) { return std::string(arch.param.name); });
 
 TEST(Groups, LanesThatTwoVectorsFeed) {
   EXPECT_EQ(tsr::groups_lanes(1, 1, 16), 16);
