@@ -19,7 +19,6 @@ enum class Family : int {
   cpu_direct,
   cpu_dot,
   cpu_amx,
-  cpu_groups,
   tma_ws,
   cp_async,
   simt,

@@ -76,10 +76,8 @@ constexpr Rule kRules[] = {
      "swap_ab reads B in the place of A, for which a prepacked B is in the wrong order"},
     {"split_k", kAnyFamily, reads("split_k"), [](V v, C c, A) { return c.split_k <= 1 || c.split_k <= v.k; },
      "split_k exceeds k: some part would be empty"},
-    {"patches", ~family_set(Family::cpu_packed, Family::cpu_amx, Family::cpu_groups), 0,
-     [](V v, C, A) { return v.plain(); },
-     "this family reads matrices, not patches of images; cpu_packed and cpu_amx gather them, cpu_groups "
-     "walks them"},
+    {"patches", ~family_set(Family::cpu_packed, Family::cpu_amx), 0, [](V v, C, A) { return v.plain(); },
+     "this family reads matrices, not patches of images; cpu_packed and cpu_amx gather them"},
     {"range", kAnyFamily, kAnyKnob & ~kFlags, [](V, C c, A) { return within(c, kAnyKnob & ~kFlags, 0); },
      "a knob is out of range: numbers are 0 to 65536, words one of those the knob knows"},
     {"flags", kAnyFamily, kFlags, [](V, C c, A) { return within(c, kFlags, 0); },

@@ -3,7 +3,6 @@
 #include "backend/cpu/amx.h"
 #include "backend/cpu/compile.h"
 #include "backend/cpu/cpu_module.h"
-#include "backend/cpu/groups.h"
 #include "backend/cpu/packed.h"
 #include "backend/cpu/unpacked.h"
 #include "tessera/error.h"
@@ -17,9 +16,10 @@ struct FamilyDriver {
 };
 
 constexpr FamilyDriver kDrivers[] = {
-    {Family::cpu_packed, make_packed_kernel}, {Family::cpu_direct, make_unpacked_kernel},
-    {Family::cpu_dot, make_unpacked_kernel},  {Family::cpu_amx, make_amx_kernel},
-    {Family::cpu_groups, make_groups_kernel},
+    {Family::cpu_packed, make_packed_kernel},
+    {Family::cpu_direct, make_unpacked_kernel},
+    {Family::cpu_dot, make_unpacked_kernel},
+    {Family::cpu_amx, make_amx_kernel},
 };
 
 class CpuBackend : public Backend {
