@@ -20,8 +20,8 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kProblems[] = {"gemm m=20 n=24 k=28 dtype=f32", "gemm m=33 n=16 k=40 dtype=f32",
-                                     "gemm m=16 n=48 k=17 dtype=f32 layout=rrr"};
+constexpr const char* kProblems[] = {"gemm m=20 n=24 k=28 dtype=f16", "gemm m=33 n=16 k=40 dtype=f16",
+                                     "gemm m=16 n=48 k=17 dtype=f16 layout=rrr"};
 
 // A compiler that spoils the kernels of some tiles, each in its way.
 constexpr const char* kSpoil = R"(#!/bin/sh
@@ -85,6 +85,8 @@ class SweepFaults : public testing::Test {
   TempDir dir_{temp_directory()};
   std::string compiler_ = dir_.path() + "/spoiling-c++";
   Variable cxx_{"TESSERA_CXX", compiler_};
+  // No kernel that an unspoilt compiler made before: none of the cache, and no type of the standard pack.
+  Variable cache_{"TESSERA_CACHE_DIR", dir_.path() + "/kernels"};
 };
 
 TEST_F(SweepFaults, AreRecordedAsWhatTheyAre) {

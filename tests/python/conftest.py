@@ -2,6 +2,7 @@
 what was built; without them those of build/release are used."""
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -40,7 +41,9 @@ def python(tmp_path):
     def run(source, timeout=120, check=True, **environment):
         script = tmp_path / "script.py"
         script.write_text(source)
+        # A background job of a shell is born deaf to SIGINT, and would pass that on.
         done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=timeout,
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                               env={**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment})
         if check:
             assert done.returncode == 0, done.stdout + done.stderr
