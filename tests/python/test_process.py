@@ -81,8 +81,7 @@ def interrupt():
         time.sleep(0.005)
     sent.append(time.monotonic())
     os.kill(os.getpid(), signal.SIGINT)
-for work in (lambda: d.build([f"gemm m={{m}} n=9 k=9 dtype=f16" for m in range(20, 24)]),
-             lambda: d.get("gemm m=20 n=10 k=9 dtype=f16")):
+for work in (lambda: d.build([f"gemm m={{m}} n=9 k=9 dtype=f16" for m in range(20, 24)]),):
     if os.path.exists(mark):
         os.remove(mark)
     stopper = threading.Thread(target=interrupt)
