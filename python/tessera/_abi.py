@@ -1,6 +1,7 @@
 """The shared library, its functions and how they fail. Loaded on first use."""
 from __future__ import annotations
 
+import _thread
 import ctypes
 import json
 import os
@@ -187,22 +188,31 @@ def interruptible(work, callback=None):
     works and this one waits. What `callback` raised comes first."""
     result = []
     stopped = None
+    finished = threading.Lock()
+    finished.acquire()
 
     def run():
         try:
             result.append((work(), None))
         except BaseException as e:
             result.append((None, e))
+        finished.release()
 
     try:
         if threading.current_thread() is not threading.main_thread():
             run()
         else:
-            worker = threading.Thread(target=run, name="tessera", daemon=True)
-            worker.start()
-            while worker.is_alive():
+            # No Thread.join: interrupted, it takes the thread for ended, and the stop below would be called off before
+            # the work has seen it. The work is over when there is a result; the lock only ends the wait for it early,
+            # and may be lost to an interrupt.
+            waiting = False
+            while not result:
                 try:
-                    worker.join(0.05)
+                    if not waiting:
+                        waiting = True
+                        _thread.start_new_thread(run, ())
+                    while not result:
+                        finished.acquire(timeout=0.05)
                 except KeyboardInterrupt as e:
                     stopped = e
                     library().tsr_interrupt(1)
