@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Optional, Sequence, Tuple, Union
 
-from . import arrays
+from . import arrays, calls
 from .dispatcher import Dispatcher, default_dispatcher
 from .errors import BadInput
 from .ops import _view_stored
@@ -27,13 +27,20 @@ def conv(x: Any, w: Any, out: Any = None, *, stride: Axes = 1, padding: Padding 
 
     x: (n, *in, groups * c); w: (groups * k, *filter, c). Returns (n, *out, groups * k), allocated like x when out is None.
     d: what the epilogue's steps read, such as a bias of groups * k; types, dtype and errors as of gemm()."""
+    like = None if alpha is not None or beta is not None else calls.key_of(
+        x, w, out, d, "conv_fwd", stride, padding, dilation, groups, epilogue, dtype, out_dtype)
+    if like is not None:
+        dispatcher = dispatcher or default_dispatcher()
+        call = calls.known(dispatcher._calls, like)
+        if call is not None:
+            return call(x, w, out, d)
     a, b = arrays.view(x, "x", dtype), arrays.view(w, "w", dtype)
     n, extents, channels = _activation(a, "x", groups)
     g, k, window, c = _filter(b, "w", groups)
     _agree(channels, g * c, "x", "channels", "w")
     return _run("conv_fwd", a, b, out, n=n, g=g, c=c, k=k, extents=extents, window=window, stride=stride,
                 padding=padding, dilation=dilation, groups=groups, d=d, epilogue=epilogue, alpha=alpha, beta=beta,
-                dtype=dtype, out_dtype=out_dtype, dispatcher=dispatcher)
+                dtype=dtype, out_dtype=out_dtype, dispatcher=dispatcher, like=like)
 
 
 def conv_bwd_data(dy: Any, w: Any, in_size: Sequence[int], out: Any = None, *, stride: Axes = 1, padding: Padding = 0,
@@ -42,13 +49,20 @@ def conv_bwd_data(dy: Any, w: Any, in_size: Sequence[int], out: Any = None, *, s
                   out_dtype: Optional[str] = None, dispatcher: Optional[Dispatcher] = None) -> Any:
     """The gradient of conv()'s x: dy (n, *out, groups * k), w (groups * k, *filter, c), in_size the spatial extents of x.
     Returns (n, *in_size, groups * c)."""
+    like = None if alpha is not None or beta is not None else calls.key_of(
+        dy, w, out, d, "conv_bwd_data", in_size, stride, padding, dilation, groups, epilogue, dtype, out_dtype)
+    if like is not None:
+        dispatcher = dispatcher or default_dispatcher()
+        call = calls.known(dispatcher._calls, like)
+        if call is not None:
+            return call(dy, w, out, d)
     a, b = arrays.view(dy, "dy", dtype), arrays.view(w, "w", dtype)
     n, outputs, channels = _activation(a, "dy", groups)
     g, k, window, c = _filter(b, "w", groups)
     _agree(channels, g * k, "dy", "channels", "w")
     return _run("conv_bwd_data", a, b, out, n=n, g=g, c=c, k=k, extents=tuple(in_size), window=window, stride=stride,
                 padding=padding, dilation=dilation, groups=groups, d=d, epilogue=epilogue, alpha=alpha, beta=beta,
-                dtype=dtype, out_dtype=out_dtype, dispatcher=dispatcher, outputs=outputs)
+                dtype=dtype, out_dtype=out_dtype, dispatcher=dispatcher, like=like, outputs=outputs)
 
 
 def conv_bwd_weight(dy: Any, x: Any, filter_size: Sequence[int], out: Any = None, *, stride: Axes = 1,
@@ -57,6 +71,13 @@ def conv_bwd_weight(dy: Any, x: Any, filter_size: Sequence[int], out: Any = None
                     out_dtype: Optional[str] = None, dispatcher: Optional[Dispatcher] = None) -> Any:
     """The gradient of conv()'s w: dy (n, *out, groups * k), x (n, *in, groups * c), filter_size its spatial extents.
     Returns (groups * k, *filter_size, c)."""
+    like = None if alpha is not None or beta is not None else calls.key_of(
+        dy, x, out, (), "conv_bwd_weight", filter_size, stride, padding, dilation, groups, dtype, out_dtype)
+    if like is not None:
+        dispatcher = dispatcher or default_dispatcher()
+        call = calls.known(dispatcher._calls, like)
+        if call is not None:
+            return call(dy, x, out, ())
     a, b = arrays.view(dy, "dy", dtype), arrays.view(x, "x", dtype)
     n, outputs, k_all = _activation(a, "dy", groups)
     n_x, extents, c_all = _activation(b, "x", groups)
@@ -67,7 +88,7 @@ def conv_bwd_weight(dy: Any, x: Any, filter_size: Sequence[int], out: Any = None
         raise BadInput(f"bad_input: {k_all} and {c_all} channels do not divide into {g} groups")
     return _run("conv_bwd_weight", a, b, out, n=n, g=g, c=c_all // g, k=k_all // g, extents=extents,
                 window=tuple(filter_size), stride=stride, padding=padding, dilation=dilation, groups=groups, alpha=alpha,
-                beta=beta, dtype=dtype, out_dtype=out_dtype, dispatcher=dispatcher, outputs=outputs)
+                beta=beta, dtype=dtype, out_dtype=out_dtype, dispatcher=dispatcher, like=like, outputs=outputs)
 
 
 # -- Shapes --------------------------------------------------------------------------------------------------------
@@ -122,7 +143,7 @@ def _ungrouped(shape: Tuple[int, ...], op: str) -> Tuple[int, ...]:
 def _run(op: str, a: arrays.Array, b: arrays.Array, out: Any, *, n: int, g: int, c: int, k: int,
          extents: Tuple[int, ...], window: Tuple[int, ...], stride: Axes, padding: Padding, dilation: Axes,
          groups: Optional[int], alpha: Optional[float], beta: Optional[float], dtype: Optional[str],
-         out_dtype: Optional[str], dispatcher: Optional[Dispatcher], d: Sequence[Any] = (),
+         out_dtype: Optional[str], dispatcher: Optional[Dispatcher], like: Optional[Tuple], d: Sequence[Any] = (),
          epilogue: Optional[str] = None, outputs: Optional[Tuple[int, ...]] = None) -> Any:
     dims = len(extents)
     _agree(len(window), dims, "the filter", "axes", "the input")
@@ -156,4 +177,6 @@ def _run(op: str, a: arrays.Array, b: arrays.Array, out: Any, *, n: int, g: int,
     for array, tensor in zip(extra, plan._tensors[3:]):
         if not (array.shape == c_shape and array.strides == arrays.packed_strides(c_shape)):
             plan._checked(array, tensor)
-    return plan._bind([a, b, z, *extra], out, alpha, beta)()
+    plan._bind([a, b, z, *extra], out, alpha, beta)()
+    calls.remember(dispatcher._calls, like, plan, out)
+    return out

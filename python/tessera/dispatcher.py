@@ -7,6 +7,7 @@ import threading
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from . import _abi
+from .calls import Call
 from .config import KernelConfig
 from .errors import BadInput
 from .plan import Plan
@@ -78,6 +79,7 @@ class Dispatcher:
             "database": None if database is None else os.fspath(database)}
         self.registry = registry
         self._plans: Dict[Any, Plan] = {}  # by problem text, and by the shapes that gemm() and conv() saw
+        self._calls: Dict[Any, Call] = {}
         self._native = Native(self.options, registry, rank)
 
     # -- Life -------------------------------------------------------------------------------------------------------
@@ -85,6 +87,7 @@ class Dispatcher:
     def close(self) -> None:
         """Frees its kernels. Plans that are still held raise BadInput from then on."""
         self._plans.clear()
+        self._calls.clear()
         self._native.close()
 
     @property

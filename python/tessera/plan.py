@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
-from . import _abi, arrays
+from . import _abi, arrays, calls
 from .config import KernelConfig
 from .errors import BadInput
 from .problem import Problem, Tensor
@@ -53,6 +53,7 @@ class Plan:
         self._handle = handle
         self.problem = problem
         self._tensors = problem.tensors
+        self._calls: Dict[Any, calls.Call] = {}
         facts = self.info()
         self._packed_bytes: int = facts["packed_b_bytes"]
         self._host: bool = facts["host_memory"]
@@ -88,7 +89,7 @@ class Plan:
                 raise BadInput(f"bad_input: {tensor.name} lies on {v.device}, the kernel runs on {self._device}; move "
                                "it there")
         if views[2].readonly:
-            raise BadInput("bad_input: the output is written and its memory is read-only")
+            raise BadInput(calls.READONLY)
         buffers = _abi.Buffers(_SIZE, 0, views[0].address, views[1].address, views[2].address)
         for i, v in enumerate(views[3:]):
             buffers.d[i] = v.address
@@ -129,7 +130,13 @@ class Plan:
 
     def __call__(self, a: Any, b: Any, out: Any = None, d: Sequence[Any] = (), **options: Any) -> Any:
         """bind() and run. Returns the output."""
-        return self.bind(a, b, out, d, **options)()
+        key = None if options else calls.key_of(a, b, out, d)
+        call = self._calls.get(key)
+        if call is not None:
+            return call(a, b, out, d)
+        out = self.bind(a, b, out, d, **options)()
+        calls.remember(self._calls, key, self, out)
+        return out
 
     def pack_b(self, b: Any, ldb: Optional[int] = None) -> Any:
         """B in this kernel's own order, for problems with prepack=b: an array of packed_b_bytes bytes like b. `b` is
