@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <random>
 
 #include "tessera/error.h"
 
@@ -13,9 +14,13 @@ namespace tessera {
 namespace {
 
 // The loader takes a path it has seen for the library it knows by it, and descriptors are reused: so every
-// path is spelled its own way, with a counter's bits as "/" and "/." before the number.
+// path is spelled its own way, with a counter's bits as "/" and "/." before the number. Another copy of this
+// library in the process counts too: each from a number of its own.
 std::string descriptor_path(int fd) {
-  static std::atomic<uint64_t> counter{0};
+  static std::atomic<uint64_t> counter{[] {
+    std::random_device random;
+    return uint64_t{random()} << 32 | random();
+  }()};
   std::string path = "/proc/self/fd";
   for (uint64_t bits = counter.fetch_add(1) + 1; bits; bits >>= 1) path += bits & 1 ? "/." : "/";
   return path + '/' + std::to_string(fd);
