@@ -23,6 +23,7 @@ _PLACES = {
     "DeviceError": "errors", "IoError": "errors", "Corrupt": "errors", "InternalError": "errors",
     "job": "jobs",
     "tune": "jobs", "plan_sweep": "jobs", "sweep": "jobs", "sweep_status": "jobs", "store_sweep": "jobs", "train": "jobs",
+    "evaluate": "jobs",
     "create_pack": "jobs", "generate": "jobs", "cache": "jobs",
     "version": "library", "library": "library", "suite": "library", "device": "library", "set_log": "library",
 }

@@ -106,6 +106,7 @@ using JobProgress = std::function<void(size_t, size_t, const std::string&)>;
 Json tune_job(const Json& options, const JobProgress& progress);
 Json sweep_job(const Json& options, const JobProgress& progress);
 Json train_job(const Json& options, const JobProgress& progress);
+Json evaluate_job(const Json& options, const JobProgress& progress);
 
 // tsr_describe, tsr_job.
 Json describe(std::string_view what, std::string_view text);

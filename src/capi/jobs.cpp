@@ -107,8 +107,9 @@ struct Job {
   Json (*run)(const Json& options, const Progress& progress);
 };
 
-constexpr Job kJobs[] = {{"cache", cache},   {"pack", pack},       {"generate", generate_sources},
-                         {"tune", tune_job}, {"sweep", sweep_job}, {"train", train_job}};
+constexpr Job kJobs[] = {{"cache", cache},          {"pack", pack},       {"generate", generate_sources},
+                         {"tune", tune_job},        {"sweep", sweep_job}, {"train", train_job},
+                         {"evaluate", evaluate_job}};
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// tsr_job: tuning and sweeps, which measure in child processes of the program, and training on what they
-// measured.
+// tsr_job: tuning and sweeps, which measure in child processes of the program, training on what they
+// measured, and judging what was trained.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "capi/capi.h"
 #include "tessera/error.h"
 #include "tessera/tune_db.h"
+#include "tune/evaluate.h"
 #include "tune/problem_generator.h"
 #include "tune/sweep_run.h"
 #include "tune/train.h"
@@ -219,6 +220,27 @@ Json train_job(const Json& options, const JobProgress& progress) {
       });
   write_model(result, out);
   return result.manifest;
+}
+
+Json evaluate_job(const Json& options, const JobProgress& progress) {
+  Members in(options);
+  const std::string path = needed_database(in), operation = text_member(in, "operation", "gemm"),
+                    model = text_member(in, "model"), device = text_member(in, "device", "cpu"),
+                    csv = text_member(in, "csv"), html = text_member(in, "html");
+  const Fold fold = parse_fold(text_member(in, "fold", to_string(Fold::test)));
+  int units = 0;
+  if (const Json* v = in.find("units")) units = read_int(*v, 0);
+  const SweepOptions sweep = run_options(in);
+  in.finish();
+  const TrainingData data =
+      training_data(Database(path, Database::Mode::read), detect_cpu().name, operation, units);
+  const Model& judged = model_for(model, data.arch, data.problems[0].problem);
+  note_device_use();
+  const Evaluation e = evaluate(data, fold, judged, sweep, device, data.arch.compute_units, stages(progress));
+  throw_if_interrupted();
+  if (!csv.empty()) write_file_whole(csv, to_csv(e));
+  if (!html.empty()) write_file_whole(html, to_html(e));
+  return to_json(e);
 }
 
 Json sweep_job(const Json& options, const JobProgress& progress) {

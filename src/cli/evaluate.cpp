@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "cli/output.h"
 #include "cli/sweep_words.h"
-#include "tessera/error.h"
 
 namespace tessera::cli {
 namespace {
@@ -23,34 +22,21 @@ constexpr Option kOptions[] = {
     {"--budget-ms", "MS", "measuring time of each configuration, at most (10)"},
 };
 
-Fold fold_named(const std::string& name) {
-  for (Fold f : {Fold::train, Fold::valid, Fold::test}) {
-    if (to_string(f) == name) return f;
-  }
-  throw UsageError("--fold is one of test valid train");
-}
-
 int run(const Invocation& call) {
   call.no_more_words(0);
-  const Fold fold = fold_named(call.value("--fold", "test"));
+  const Fold fold = parse_fold(call.value("--fold", "test"));
   if (call.database().empty()) throw UsageError("no database of measurements; name one with --db");
   const DispatcherOptions d = call.dispatcher_options();
   const ArchSpec arch = detect_cpu();
   const TrainingData data =
       training_data(Database(call.database(), Database::Mode::read), arch.name,
                     call.value("--operation", "gemm"), static_cast<int>(call.integer("--units", 0)));
-  if (data.count(fold) == 0)
-    throw Error(ErrorCode::bad_input,
-                "no measured problem is in the fold '" + std::string(to_string(fold)) + "'");
   const Model& model = model_for(d.model, data.arch, data.problems[0].problem);
-  SweepOptions o = sweep_options(call);
-  o.timing.min_rounds = 9;
-  o.timing.give_up_at = 0;
   finish_step_on_interrupt();
   Evaluation e;
   {
     SweepBars bars(call);
-    e = evaluate(data, fold, model, o, d.device, data.arch.compute_units, std::ref(bars));
+    e = evaluate(data, fold, model, sweep_options(call), d.device, data.arch.compute_units, std::ref(bars));
   }
   if (call.has("--csv")) write_file_whole(call.value("--csv"), to_csv(e));
   if (call.has("--html")) write_file_whole(call.value("--html"), to_html(e));

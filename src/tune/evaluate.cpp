@@ -8,12 +8,13 @@
 
 #include "base/fs.h"
 #include "base/text.h"
+#include "tessera/error.h"
 
 namespace tessera {
 namespace {
 
 constexpr size_t kStoredBest = 3, kChoices = 3;
-constexpr int kDraws = 1000;
+constexpr int kDraws = 1000, kRounds = 9;
 
 std::vector<size_t> first_of(const std::vector<double>& us, size_t count) {
   std::vector<size_t> order(us.size());
@@ -83,9 +84,14 @@ constexpr Regime kRegimes[] = {
 
 std::span<const Regime> regimes() { return kRegimes; }
 
-Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, const SweepOptions& sweep,
+Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, SweepOptions sweep,
                     const std::string& device, int threads,
                     const std::function<void(const SweepProgress&)>& progress) {
+  if (data.count(fold) == 0)
+    throw Error(ErrorCode::bad_input,
+                "no measured problem is in the fold '" + std::string(to_string(fold)) + "'");
+  sweep.timing.min_rounds = kRounds;
+  sweep.timing.give_up_at = 0;
   const std::string fixed = fixed_choice(data);
   SweepPlan plan{.device = device, .threads = threads, .arch = data.arch.name, .configs = {}, .problems = {}};
   std::map<std::string, size_t> index_of;

@@ -30,8 +30,9 @@ struct Evaluation {
 
 // The problems of `fold`: the model chooses among the configurations that were measured. Its choices, the
 // stored best three and the choices it is compared to are timed again in one child per problem, so the best
-// is not the luckiest of many measurements.
-Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, const SweepOptions& sweep,
+// is not the luckiest of many measurements. The rounds of `sweep` are its own: none is given up early.
+// Error(bad_input) when no problem is in the fold.
+Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, SweepOptions sweep,
                     const std::string& device, int threads,
                     const std::function<void(const SweepProgress&)>& progress = {});
 

@@ -64,6 +64,13 @@ bool any_matches(const std::vector<std::string>& globs, const std::string& text)
 
 std::string_view to_string(Fold f) { return kFolds[static_cast<size_t>(f)]; }
 
+Fold parse_fold(std::string_view text) {
+  const auto* found = std::find(std::begin(kFolds), std::end(kFolds), text);
+  if (found == std::end(kFolds))
+    throw Error(ErrorCode::bad_input, "unknown fold '" + std::string(text) + "'", "one of train valid test");
+  return static_cast<Fold>(found - std::begin(kFolds));
+}
+
 std::string network_family(const Problem& p) {
   static std::mutex mutex;
   static std::map<Op, std::map<std::string, std::string>> known;

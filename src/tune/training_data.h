@@ -14,6 +14,7 @@ namespace tessera {
 // in two folds, by models/splits.json; others are drawn by their shape, one in eight for validation.
 enum class Fold : int { train, valid, test };
 std::string_view to_string(Fold f);
+Fold parse_fold(std::string_view text);  // Error(bad_input) for another word
 Fold fold_of(const Problem& p);
 
 // The first piece of the name that the suites have for the shape, whatever its element types; "" when they

@@ -53,6 +53,37 @@ def test_training_and_models(tmp_path):
         tessera.train(tmp_path / "m", database=tmp_path / "nothing")
 
 
+def test_a_model_is_judged(tmp_path):
+    database = tmp_path / "db"
+    problems = ["gemm m=21 n=32 k=16 dtype=f32 layout=rrr", "gemm m=22 n=40 k=16 dtype=f32 layout=rrr"]
+    tessera.tune(problems, database=database, threads=1, candidates="guided:2", budget_ms=1)
+    calls = []
+    judged, folds = [], 0
+    for fold in ("train", "valid", "test"):  # a problem's shape says in which of them it is
+        try:
+            answer = tessera.evaluate("analytic", database=database, fold=fold, budget_ms=1, csv=tmp_path / f"{fold}.csv",
+                                      html=tmp_path / f"{fold}.html", progress=lambda *row: calls.append(row))
+        except tessera.BadInput as e:
+            assert f"fold '{fold}'" in str(e)
+            continue
+        folds += 1
+        assert answer["model"] == "analytic" and answer["choice"]["problems"] == answer["problems"] == len(answer["rows"])
+        for row in answer["rows"]:
+            assert 0 < row["best_us"] <= row["choice_us"] and 0 < row["efficiency"] <= 1
+        judged += [row["problem"] for row in answer["rows"]]
+        assert len((tmp_path / f"{fold}.csv").read_text().splitlines()) == 1 + len(answer["rows"])
+        assert "id=\"scores\"" in (tmp_path / f"{fold}.html").read_text()
+    assert sorted(judged) == problems and folds and calls
+    with pytest.raises(tessera.BadInput, match="unknown fold 'all'"):
+        tessera.evaluate(database=database, fold="all")
+    with pytest.raises(tessera.BadInput, match="no database"):
+        tessera.evaluate(database="none")
+    with pytest.raises(tessera.BadInput, match="folds"):
+        tessera.evaluate(database=database, folds="test")
+    with pytest.raises(tessera.Error):
+        tessera.evaluate(tmp_path / "nothing.model", database=database, fold="train")
+
+
 def test_what_cannot_be_measured_is_said(tmp_path):
     with pytest.raises(tessera.BadInput, match="no problems"):
         tessera.tune([], database=tmp_path / "x")
