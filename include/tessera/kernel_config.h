@@ -77,6 +77,7 @@ enum class Raster : int { along_n, along_m };  // which way consecutive blocks w
   X(preshuffle, "preshuffle", 0, "1: B comes packed in the kernel's own order")           \
   X(pack_a, "pack_a", 0, "1: A is copied into panels first")                              \
   X(pack_b, "pack_b", 1, "0: B is read where it lies, not copied into panels first")      \
+  X(edge_dot, "edge_dot", 0, "1: columns past whole vectors are dot products along k")    \
   X(swap_ab, "swap_ab", 0, "1: computes C^T = B^T A^T")                                   \
   X(split_k, "split_k", 1, "parts of k computed apart and added in order")                \
   X(stream_k, "stream_k", 0, "1: k of the blocks that fill no round is dealt out evenly") \

@@ -77,7 +77,8 @@ void read_caches(ArchSpec& a) {
     const int64_t bytes = size_bytes(read_line(folder + "size"));
     if (bytes <= 0 || type == "Instruction") continue;
     CacheLevel* target = level == "1" ? &a.l1 : level == "2" ? &a.l2 : level == "3" ? &a.l3 : nullptr;
-    if (target) target->bytes = bytes;
+    // A virtual machine is told of its host's whole L3, of which it has a share.
+    if (target) target->bytes = target == &a.l3 ? std::min(bytes, a.l3.bytes) : bytes;
   }
 }
 

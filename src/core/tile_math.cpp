@@ -24,6 +24,11 @@ DType compute_type(DType memory, const Instruction& inst) {
 
 int k_group(DType compute) { return 4 / bytes_of(compute); }
 
+int64_t edge_columns(const GemmView& v, const KernelConfig& c) {
+  const int64_t past = c.inst_n >= 1 && v.n > c.inst_n ? v.n % c.inst_n : 0;
+  return past <= kMostEdgeColumns ? past : 0;
+}
+
 int64_t rows_of(const GemmView& v, const KernelConfig& c) { return c.swap_ab ? v.n : v.m; }
 int64_t cols_of(const GemmView& v, const KernelConfig& c) { return c.swap_ab ? v.m : v.n; }
 

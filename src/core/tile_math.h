@@ -29,6 +29,11 @@ DType compute_type(DType memory, const Instruction& inst);
 // k elements that sit together in one 32-bit lane of packed B: 1 for f32, 2 for 16-bit, 4 for 8-bit types.
 int k_group(DType compute);
 
+// Columns of C past whole vectors of the instruction, where they are so few that dot products along k pay for
+// them: 1 to kMostEdgeColumns; else 0.
+constexpr int kMostEdgeColumns = 4;
+int64_t edge_columns(const GemmView& v, const KernelConfig& c);
+
 // The view with A and B exchanged (C^T = B^T A^T) when the config asks for it.
 int64_t rows_of(const GemmView& v, const KernelConfig& c);  // m, or n when swapped
 int64_t cols_of(const GemmView& v, const KernelConfig& c);

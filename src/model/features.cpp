@@ -59,6 +59,7 @@ constexpr Feature kFeatures[] = {
     {"double_buffer", K, [](In f) { return double(f.c.double_buffer); }},
     {"pack_a", K, [](In f) { return double(f.c.pack_a); }},
     {"pack_b", K, [](In f) { return double(f.c.pack_b); }},
+    {"edge_dot", K, [](In f) { return double(f.c.edge_dot); }},
     {"swap_ab", K, [](In f) { return double(f.c.swap_ab); }},
     {"split_k", K, [](In f) { return double(f.c.split_k); }},
     {"persistent", K, [](In f) { return double(f.c.persistent); }},

@@ -85,11 +85,19 @@ struct Cpu {
   // few.
   double packed_math() const {
     const double low = w.tile_m > 1 ? std::min(w.row_tiles * w.tile_m - w.rows, w.row_tiles) : 0.0;
-    const double full_n = std::floor(w.cols / w.tile_n), rest_n = w.cols - full_n * w.tile_n;
+    const double edge = c.edge_dot ? static_cast<double>(edge_columns(v, c)) : 0.0, cols = w.cols - edge;
+    const double full_n = std::floor(cols / w.tile_n), rest_n = cols - full_n * w.tile_n;
     double cycles = full_n * ((w.row_tiles - low) * tile_step(w.tile_m, w.tile_n) +
                               low * tile_step(w.tile_m - 1, w.tile_n));
     if (rest_n > 0) cycles += w.row_tiles * tile_step(w.tile_m, rest_n);
-    return std::ceil(w.depth / inst.k) * cycles;
+    return std::ceil(w.depth / inst.k) * cycles + edge_math(edge);
+  }
+
+  // So many columns as dot products along k, a few rows at a time.
+  double edge_math(double edge) const {
+    constexpr double kRows = 6;
+    const double step = step_cycles(kRows * edge, kRows + edge, issue_per_cycle(), t) / kRows;
+    return w.rows * (std::ceil(w.depth / inst.n) * step + edge * t.reduce_per_acc * inst.n);
   }
 
   static constexpr int64_t kPage = 4096;  // bytes; as far apart as addresses of one set of L1
@@ -105,11 +113,11 @@ struct Cpu {
     return steps * pages > pages_kept ? pages : 0.0;
   }
 
-  // Pages that the left operand lies on, k along memory.
-  double pages_of_rows() const {
+  // Pages that `depth` of k of the left operand's rows lie on, k along memory.
+  double pages_of_rows(double depth) const {
     const double size = bytes_of(left.type), page = static_cast<double>(kPage);
     const double apart = std::min(static_cast<double>(left.leading()) * size / page, 1.0);
-    return w.rows * std::max(w.depth * size / page, apart);
+    return w.rows * std::max(depth * size / page, apart);
   }
 
   // far_share of the left operand in place.
@@ -158,7 +166,10 @@ struct Cpu {
     w.overhead += w.row_tiles * w.col_tiles * w.depth * far * t.far_step;
     if (!c.pack_a) w.overhead += w.row_tiles * w.col_tiles * std::ceil(w.depth / inst.k) * way_conflicts();
     if (!c.pack_a && v.b_prepacked && w.col_tiles > 1 && along_k(left, !c.swap_ab))
-      w.overhead += w.col_tiles * pages_of_rows() * t.page_in_place;
+      w.overhead += w.col_tiles * pages_of_rows(w.depth) * t.page_in_place;
+    // Blocks of k come to every row again, once its page is forgotten.
+    if (!c.pack_a && block_k < w.depth && along_k(left, !c.swap_ab) && pages_of_rows(w.depth) > kPagesKnown)
+      w.overhead += (w.passes_k * pages_of_rows(block_k) - pages_of_rows(w.depth)) * t.page_in_place;
     if (v.b_prepacked || b_in_place)
       w.memory += read(word_bytes(w.cols * w.depth), word_bytes(w.cols * w.depth));
     w.memory += read(w.bytes_a, w.bytes_a);

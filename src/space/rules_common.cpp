@@ -15,7 +15,7 @@ bool known_family(C c) { return c.family >= 0 && c.family < static_cast<int>(fam
 // spare.
 constexpr int kLargestValue = 1 << 16;
 
-constexpr uint64_t kFlags = reads("pad double_buffer preshuffle pack_a pack_b swap_ab persistent");
+constexpr uint64_t kFlags = reads("pad double_buffer preshuffle pack_a pack_b edge_dot swap_ab persistent");
 constexpr uint64_t kCounts = reads("wave stages vec split_k cluster swizzle wave_groups blocks_per_cu");
 
 // Whether every knob of `set` is at least `low` and at most what it may be.
@@ -81,7 +81,7 @@ constexpr Rule kRules[] = {
     {"range", kAnyFamily, kAnyKnob & ~kFlags, [](V, C c, A) { return within(c, kAnyKnob & ~kFlags, 0); },
      "a knob is out of range: numbers are 0 to 65536, words one of those the knob knows"},
     {"flags", kAnyFamily, kFlags, [](V, C c, A) { return within(c, kFlags, 0); },
-     "pad, double_buffer, preshuffle, pack_a, pack_b, swap_ab and persistent are 0 or 1"},
+     "pad, double_buffer, preshuffle, pack_a, pack_b, edge_dot, swap_ab and persistent are 0 or 1"},
     {"counts", kAnyFamily, kCounts, [](V, C c, A) { return within(c, kCounts, 1); },
      "wave, stages, vec, split_k, cluster, swizzle, wave_groups and blocks_per_cu are at least 1"},
     {"own_knobs", kAnyFamily, kAnyKnob, only_own_knobs,

@@ -103,6 +103,15 @@ constexpr Rule kRules[] = {
      "B is read in place only as 32-bit words whose rows are contiguous (row-major f32), and nothing is "
      "staged in "
      "blocks then; otherwise pack_b=1"},
+    {"packed_edge", kPacked, reads("edge_dot inst split_k"),
+     [](V v, C c, A) {
+       return !c.edge_dot ||
+              (edge_columns(v, c) > 0 && v.plain() && v.a.row_major() && !v.b_prepacked &&
+               v.a.type == DType::f32 && v.b.type == DType::f32 && c.split_k == 1 && v.k >= c.inst_n);
+     },
+     "columns past whole vectors are dot products of f32 along a contiguous k of at least a vector, one to "
+     "four of "
+     "them beside whole vectors, k not split; otherwise edge_dot=0"},
     {"packed_swap", kPacked, reads("swap_ab"), [](V, C c, A) { return c.swap_ab == 0; },
      "the packed kernel computes C as it is stored; it does not swap operands"},
     {"block_tile", kBlocked, reads("block_m block_n tile"),

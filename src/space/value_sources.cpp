@@ -169,6 +169,12 @@ TESSERA_SOURCE(narrow) {
   if (v.n < k.limit && v.n < v.m && !v.b_prepacked) out.push_back({1});
 }
 
+// 0, and 1 where a few columns of a C of at most `limit` lie past whole vectors.
+TESSERA_SOURCE(edge_widths) {
+  out.push_back({0});
+  if (v.n <= k.limit && edge_columns(v, c) > 0) out.push_back({1});
+}
+
 // Parts of k where C alone cannot occupy the compute units: powers of two up to `limit`, each part of 64 or
 // more.
 TESSERA_SOURCE(idle_units) {
@@ -212,6 +218,8 @@ constexpr ValueSource kSources[] = {
     {"flat", false, flat, "0, and 1 where C has fewer rows than the limit"},
     {"clusters", true, clusters, "listed clusters, more than two blocks only where one operand is streamed"},
     {"narrow", false, narrow, "0, and 1 where C has fewer columns than the limit"},
+    {"edge_widths", true, edge_widths,
+     "0, and 1 where few columns of a C no wider than the limit lie past vectors"},
     {"idle_tiles", true, idle_tiles,
      "powers of two where waves of tile_n columns are too few for the compute units"},
     {"idle_units", false, idle_units, "powers of two where C is too small to occupy the compute units"},

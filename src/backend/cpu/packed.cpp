@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/arena.h"
+#include "backend/cpu/edge_columns.h"
 #include "backend/cpu/gather.h"
 #include "backend/cpu/pack.h"
 #include "backend/cpu/parts.h"
@@ -36,9 +37,12 @@ class PackedKernel : public CpuKernel {
         taps_(std::move(part.taps)),
         packer_(panel_packer(vector_bits_)),
         row_packer_(row_packer(vector_bits_)),
+        edge_dot_(edge_dot(vector_bits_)),
         group_(inst_.k),
         tile_m_(config_.tile_m),
         tile_n_(config_.tile_n),
+        edge_(config_.edge_dot ? edge_columns(view_, config_) : 0),
+        n_(view_.n - edge_),
         flip_a_(flips_a()),
         prepacked_(view_, tile_n_, group_, flip_a_) {
     pack_a_ = config_.pack_a || flip_a_ || !a_fits_in_place();
@@ -58,11 +62,13 @@ class PackedKernel : public CpuKernel {
     table_bytes_ =
         view_.c_rows ? round_up((rows_ + tile_m_) * static_cast<int64_t>(sizeof(long long)), kCacheLine) : 0;
     const bool keeps_b = by_blocks_ || blocks(most_.m, rows_) > 1;
-    const bool copies_b = !view_.b_prepacked && (!b_in_place_ || view_.n % tile_n_ != 0);
+    const bool copies_b = !view_.b_prepacked && (!b_in_place_ || n_ % tile_n_ != 0);
     b_bytes_ = copies_b ? round_up(panel_b(depth_) * (keeps_b ? cols_ / tile_n_ : 1), kCacheLine) : 0;
     sums_bytes_ = most_.k > depth_ && config_.split_k == 1 ? round_up(most_.m * cols_ * 4, kCacheLine) : 0;
     part_bytes_ = config_.split_k > 1 ? round_up(view_.m * round_up(view_.n, tile_n_) * 4, kCacheLine) : 0;
-    one_block_ = tasks_.size() == 1 && !pack_a_ && !copies_b && most_.k <= depth_ && !view_.c_rows;
+    edge_bytes_ = edge_ > 0 && view_.b.row_stride != 1 ? round_up(edge_ * view_.k * 4, kCacheLine) : 0;
+    one_block_ =
+        tasks_.size() == 1 && !pack_a_ && !copies_b && most_.k <= depth_ && !view_.c_rows && edge_bytes_ == 0;
   }
 
   void run_unchecked(const Buffers& buffers) const override {
@@ -127,7 +133,7 @@ class PackedKernel : public CpuKernel {
   }
 
   // Block extents in whole tiles and k groups; where the config leaves one open, so that a block of A stays
-  // in half of L2 while the panels of B pass over it, or that the bounds above hold.
+  // in three quarters of L2 while the panels of B pass over it, or that the bounds above hold.
   void choose_blocks(const ArchSpec& arch) {
     const KernelConfig& c = config_;
     const int64_t k = std::max<int64_t>(most_.k, 1);
@@ -142,7 +148,7 @@ class PackedKernel : public CpuKernel {
     }
     rows_ = c.block_m > 0 ? round_up(c.block_m, tile_m_) : round_up(most_.m, tile_m_);
     if (c.block_m == 0 && (pack_a_ || most_.n > tile_n_)) {
-      const int64_t fit = arch.l2.bytes / 2 / (ceil_div(depth_, group_) * 4) / tile_m_ * tile_m_;
+      const int64_t fit = arch.l2.bytes * 3 / 4 / (ceil_div(depth_, group_) * 4) / tile_m_ * tile_m_;
       rows_ = std::min(rows_, std::max<int64_t>(fit, tile_m_));
     }
     // Where all of packed B stays in L2, few rows at a time: a row of C that is not in L2, or lies on pages
@@ -177,7 +183,7 @@ class PackedKernel : public CpuKernel {
   // Whether C is beyond L2 and a row tile's lines of it are no run that the processor sees coming.
   bool c_is_far(const ArchSpec& arch) const {
     const int64_t row = view_.c.row_stride * bytes_of(view_.c.type);
-    return !view_.c_rows && row * most_.m > arch.l2.bytes && view_.n > tile_n_;
+    return !view_.c_rows && row * most_.m > arch.l2.bytes && n_ > tile_n_;
   }
 
   int64_t panel_b(int64_t depth) const {
@@ -203,7 +209,7 @@ class PackedKernel : public CpuKernel {
     return a_as_rows() ? rows * a_row_bytes(depth_) : ceil_div(rows, tile_m_) * a_panel_bytes(depth_);
   }
 
-  int64_t thread_bytes() const { return a_bytes_ + b_bytes_ + sums_bytes_ + table_bytes_; }
+  int64_t thread_bytes() const { return a_bytes_ + b_bytes_ + sums_bytes_ + table_bytes_ + edge_bytes_; }
   int busy_threads() const {
     return static_cast<int>(std::min<int64_t>(threads_, static_cast<int64_t>(tasks_.size())));
   }
@@ -212,7 +218,7 @@ class PackedKernel : public CpuKernel {
   // kPackCost multiply-adds; every piece packs what it needs for itself.
   void choose_grid(int64_t workers, int64_t* grid_m, int64_t* grid_n) const {
     constexpr double kPackCost = 8;
-    const int64_t most_m = std::max<int64_t>(view_.m / tile_m_, 1), panels = ceil_div(view_.n, tile_n_);
+    const int64_t most_m = std::max<int64_t>(view_.m / tile_m_, 1), panels = ceil_div(n_, tile_n_);
     double best = 0;
     for (int64_t gm = 1; gm <= std::min(workers, most_m); ++gm) {
       const int64_t gn = std::min(workers / gm, panels);
@@ -233,14 +239,14 @@ class PackedKernel : public CpuKernel {
     const int64_t parts = std::max<int64_t>(std::min<int64_t>(config_.split_k, ceil_div(view_.k, group_)), 1);
     const int64_t workers = ceil_div(threads_, view_.groups * parts);
     if (workers > 1) choose_grid(workers, &grid_m, &grid_n);
-    const int64_t panels = ceil_div(view_.n, tile_n_), steps = ceil_div(view_.k, group_);
+    const int64_t panels = ceil_div(n_, tile_n_), steps = ceil_div(view_.k, group_);
     std::vector<Task> out;
     for (int64_t g = 0; g < view_.groups; ++g) {
       for (int64_t p = 0; p < parts; ++p) {
         for (int64_t i = 0; i < grid_m; ++i) {
           for (int64_t j = 0; j < grid_n; ++j) {
             out.push_back({g, view_.m * i / grid_m, view_.m * (i + 1) / grid_m, panels * j / grid_n * tile_n_,
-                           std::min(panels * (j + 1) / grid_n * tile_n_, view_.n), steps * p / parts * group_,
+                           std::min(panels * (j + 1) / grid_n * tile_n_, n_), steps * p / parts * group_,
                            std::min(steps * (p + 1) / parts * group_, view_.k), static_cast<int>(p)});
           }
         }
@@ -332,12 +338,16 @@ class PackedKernel : public CpuKernel {
     char* b_block = a_block + a_bytes_;
     char* sums = b_block + b_bytes_;
     auto* table = reinterpret_cast<long long*>(sums + sums_bytes_);
+    const bool has_edge = edge_ > 0 && t.n1 == n_;
+    auto* edge = reinterpret_cast<float*>(sums + sums_bytes_ + table_bytes_);
     int64_t sums_stride = cols_;
     const bool split = config_.split_k > 1;
     const char* a = group_a(buffers, t.group);
     const char* b = group_b(buffers, t.group);
     if (view_.b_prepacked) b = static_cast<const char*>(buffers.b) + t.group * prepacked_.group_bytes();
     const bool keeps_b = by_blocks_ || blocks(t.m1 - t.m0, rows_) > 1;
+
+    if (has_edge && edge_bytes_ > 0) gather_edge(b, edge);
 
     tsr::PackedArgs args{};
     args.epilogue = &epilogue;
@@ -380,6 +390,7 @@ class PackedKernel : public CpuKernel {
                 args.first && args.last ? nullptr : sums + ((m0 - t.m0) * sums_stride + (n - n0)) * 4;
             entry_(&args);
           }
+          if (has_edge && n1 == n_ && args.last) edge_rows(a, b, edge, m0, m1, epilogue);
           m0 = m1;
         }
       }
@@ -399,7 +410,7 @@ class PackedKernel : public CpuKernel {
         args.start = reinterpret_cast<const int*>(whole + ceil_div(view_.k, group_) * step);
       return;
     }
-    if (b_in_place_ && n + tile_n_ <= view_.n) {
+    if (b_in_place_ && n + tile_n_ <= n_) {
       args.b = b + (k0 * view_.b.row_stride + n) * 4;
       args.b_step_bytes = view_.b.row_stride * 4;
       return;
@@ -415,6 +426,45 @@ class PackedKernel : public CpuKernel {
                                (view_.b_prepacked ? prepacked_.panel_bytes() : panel_b(depth))
                          : nullptr;
     args.next_b_bytes = panel_b(depth);
+  }
+
+  // The columns past n_ of a B whose rows are contiguous, each to a line of its own.
+  void gather_edge(const char* b, float* edge) const {
+    const float* from = reinterpret_cast<const float*>(b) + n_;
+    for (int64_t k = 0; k < view_.k; ++k, from += view_.b.row_stride) {
+      for (int64_t j = 0; j < edge_; ++j) edge[j * view_.k + k] = from[j];
+    }
+  }
+
+  // Rows [m0, m1) of the columns past n_, over all of k.
+  void edge_rows(const char* a, const char* b, const float* edge, int64_t m0, int64_t m1,
+                 const tsr::EpilogueArgs& epilogue) const {
+    constexpr int64_t kRowsAtOnce = 48, kStride = 16;
+    alignas(kCacheLine) float sums[kRowsAtOnce * kStride] = {};
+    EdgeColumns columns{};
+    columns.a_stride = view_.a.row_stride;
+    columns.b = edge_bytes_ > 0 ? edge : reinterpret_cast<const float*>(b) + n_ * view_.b.col_stride;
+    columns.b_stride = edge_bytes_ > 0 ? view_.k : view_.b.col_stride;
+    columns.k = view_.k;
+    columns.cols = static_cast<int>(edge_);
+    columns.sums = sums;
+    columns.sums_stride = kStride;
+    tsr::PackedArgs args{};
+    args.last = 1;
+    args.partial = sums;
+    args.partial_stride = kStride;
+    args.epilogue = &epilogue;
+    args.start = kZeros;
+    args.cols = edge_;
+    args.col0 = n_;
+    for (int64_t row = m0; row < m1; row += kRowsAtOnce) {
+      columns.a = reinterpret_cast<const float*>(a) + row * view_.a.row_stride;
+      columns.rows = std::min(kRowsAtOnce, m1 - row);
+      edge_dot_(columns);
+      args.rows = columns.rows;
+      args.row0 = row;
+      entry_(&args);
+    }
   }
 
   // Where the rows of a call from `row` on are in C.
@@ -485,7 +535,9 @@ class PackedKernel : public CpuKernel {
   std::vector<int64_t> taps_;  // of B's blocks, those in use; empty: all
   PackPanel packer_;
   PackRows row_packer_;
+  EdgeDot edge_dot_;
   int group_, tile_m_, tile_n_;
+  int64_t edge_, n_;  // columns past whole vectors that are dot products; columns before them
   bool flip_a_;
   PrepackedB prepacked_;
   bool pack_a_, b_in_place_ = false, by_blocks_ = false;
@@ -494,7 +546,7 @@ class PackedKernel : public CpuKernel {
   std::vector<Task> tasks_;
   Extent most_;                  // of a task
   int64_t depth_, rows_, cols_;  // block along k, m, n
-  int64_t a_bytes_, b_bytes_, sums_bytes_, part_bytes_, table_bytes_;
+  int64_t a_bytes_, b_bytes_, sums_bytes_, part_bytes_, table_bytes_, edge_bytes_;
 };
 
 std::unique_ptr<Kernel> make_part(std::shared_ptr<CpuModule> module, const ArchSpec& arch, StridedPart part,
