@@ -91,9 +91,14 @@ std::vector<Timing> measure(std::span<const Repeated> candidates, const MeasureO
     const bool enough = round + 1 >= o.min_rounds;
     if (o.give_up_at > 0) {
       double best = HUGE_VAL;
-      for (size_t i : live) best = std::min(best, least(samples[i]));
+      for (size_t i : live) {
+        if (i != o.apart) best = std::min(best, least(samples[i]));
+      }
       const double limit = best * o.give_up_at * (enough ? 1 : 2);
-      std::erase_if(live, [&](size_t i) { return least(samples[i]) > limit; });
+      std::erase_if(live, [&](size_t i) {
+        return i != o.apart && least(samples[i]) > limit &&
+               (enough || samples[i].back() * repeats[i] > o.budget_ms * 1e3);
+      });
     }
     if (!enough) continue;
     if (o.precision > 0 && std::all_of(live.begin(), live.end(),

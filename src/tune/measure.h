@@ -1,6 +1,7 @@
 // Timing of several candidates against each other.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -18,8 +19,10 @@ struct MeasureOptions {
   // Rounds end early once every candidate's median is known to within this share of itself; 0: never.
   double precision = 0;
   // After min_rounds a candidate whose best sample is so many times the best of all gets no further ones, and
-  // before that one at twice so many; 0: all get as many.
+  // before that one at twice so many of which a single sample took longer than budget_ms; 0: all get as many.
   double give_up_at = 0;
+  // A candidate of other work: it is timed in every round, and the others are not compared to it.
+  size_t apart = SIZE_MAX;
   std::function<void(size_t candidate)> before{};  // called before each candidate's warm-up and samples
 };
 

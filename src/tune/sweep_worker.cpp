@@ -176,6 +176,7 @@ class Worker {
       });
     }
     MeasureOptions o = job_.measure;
+    if (job_.anchor_problem) o.apart = ready_.size() - 1;  // a problem of its own, slower or faster
     o.before = [&](size_t i) { announce(ready_[i].index); };
     const double cpu = cpu_seconds();
     const auto start = Clock::now();

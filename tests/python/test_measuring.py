@@ -37,6 +37,14 @@ def test_a_sweep_is_planned_run_and_stored(tmp_path):
     assert tessera.sweep(folder)["left"] == 0  # nothing is measured twice
 
 
+def test_kernels_of_large_problems_are_timed_more_than_once(tmp_path):
+    folder = tmp_path / "sweep"  # all take several times as long as the kernel that is timed beside them
+    tessera.plan_sweep(folder, ["gemm m=384 n=384 k=384 dtype=f32"], candidates="random:3", threads=1, seed=3)
+    assert tessera.sweep(folder, budget_ms=50)["ok"] == 3
+    for record in tessera.sweep_status(folder)["records"]:
+        assert len(record["samples"]) >= 3, record
+
+
 def test_training_and_models(tmp_path):
     tessera.tune([PROBLEM], database=tmp_path / "db", threads=1, candidates="guided:3", budget_ms=1)
     try:

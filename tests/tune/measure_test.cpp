@@ -56,6 +56,33 @@ TEST(Measure, GivesUpOnTheSlowAndEndsWhenSure) {
   EXPECT_EQ(sure[0].samples, 5);
 }
 
+TEST(Measure, TheSlowGetTheirRoundsToo) {
+  const std::vector<Repeated> work = {spinning(20), spinning(400)};
+  const auto t =
+      measure(work, {.batch_us = 100, .budget_ms = 1e4, .min_rounds = 4, .max_rounds = 6, .give_up_at = 1.5});
+  EXPECT_EQ(t[0].samples, 6);
+  EXPECT_EQ(t[1].samples, 4);
+}
+
+TEST(Measure, OneSampleBeyondTheBudgetIsEnoughOfTheSlow) {
+  const std::vector<Repeated> work = {spinning(20), spinning(6000)};
+  const auto t = measure(work, {.batch_us = 100, .budget_ms = 2, .min_rounds = 4, .give_up_at = 1.5});
+  EXPECT_LT(t[1].samples, 4);
+  EXPECT_GE(t[0].samples, 4);
+  const auto alone = measure({&work[1], 1}, {.budget_ms = 2, .min_rounds = 3, .give_up_at = 1.5});
+  EXPECT_EQ(alone[0].samples, 3);
+}
+
+TEST(Measure, OtherWorkIsNoMeasureForTheRest) {
+  for (const double other : {10.0, 900.0}) {
+    const std::vector<Repeated> work = {spinning(90), spinning(100), spinning(other)};
+    const auto t = measure(
+        work,
+        {.batch_us = 100, .budget_ms = 1e4, .min_rounds = 3, .max_rounds = 6, .give_up_at = 3, .apart = 2});
+    for (const Timing& x : t) EXPECT_EQ(x.samples, 6) << other;
+  }
+}
+
 TEST(Measure, NothingToMeasure) { EXPECT_TRUE(measure({}).empty()); }
 
 }  // namespace
