@@ -7,13 +7,14 @@
 namespace tessera {
 namespace {
 
-#define LT(X)                                                                                              \
-  X(cublasLtCreate)                                                                                        \
-  X(cublasLtMatmulDescCreate)                                                                              \
-  X(cublasLtMatmulDescDestroy)                                                                             \
-  X(cublasLtMatmulDescSetAttribute)                                                                        \
-  X(cublasLtMatrixLayoutCreate)                                                                            \
-  X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceSetAttribute) \
+#define LT(X)                                                               \
+  X(cublasLtCreate)                                                         \
+  X(cublasLtMatmulDescCreate)                                               \
+  X(cublasLtMatmulDescDestroy)                                              \
+  X(cublasLtMatmulDescSetAttribute)                                         \
+  X(cublasLtMatrixLayoutCreate)                                             \
+  X(cublasLtMatrixLayoutDestroy)                                            \
+  X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceSetAttribute) \
       X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmul)
 #define DECLARE(f) decltype(&f) p_##f;
 LT(DECLARE)
