@@ -7,15 +7,15 @@
 namespace tessera {
 namespace {
 
-#define LT(X)                                                               \
-  X(cublasLtCreate)                                                         \
-  X(cublasLtMatmulDescCreate)                                               \
-  X(cublasLtMatmulDescDestroy)                                              \
-  X(cublasLtMatmulDescSetAttribute)                                         \
-  X(cublasLtMatrixLayoutCreate)                                             \
-  X(cublasLtMatrixLayoutDestroy)                                            \
-  X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceSetAttribute) \
-      X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmul)
+#define LT(X)                       \
+  X(cublasLtCreate)                 \
+  X(cublasLtMatmulDescCreate)       \
+  X(cublasLtMatmulDescDestroy)      \
+  X(cublasLtMatmulDescSetAttribute) \
+  X(cublasLtMatrixLayoutCreate)     \
+  X(cublasLtMatrixLayoutDestroy)    \
+  X(cublasLtMatmulPreferenceCreate) \
+  X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmul)
 #define DECLARE(f) decltype(&f) p_##f;
 LT(DECLARE)
 #undef DECLARE

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/tile_math.h"
+#include "model/overlap.h"
 
 namespace tessera {
 namespace {
@@ -112,8 +113,7 @@ double block_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a,
   const double busy_units = std::min(1.0, blocks / a.compute_units);
   const double memory = v.bytes() / (gemv ? t.gemv_dram_bytes * busy_units : t.block_dram_bytes);
   const double overlap = gemv ? t.gemv_overlap : t.block_overlap;
-  double cycles = (gemv ? t.gemv_launch : t.block_launch) +
-                  std::pow(std::pow(run, overlap) + std::pow(memory, overlap), 1 / overlap);
+  double cycles = (gemv ? t.gemv_launch : t.block_launch) + overlapped(run, memory, overlap);
   if (parts > 1) {
     const double bytes = (parts + 1) * b.sums * kWordBytes;
     cycles += gemv ? t.gemv_split + bytes / t.gemv_split_bytes : t.block_split + bytes / t.block_split_bytes;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/tile_math.h"
+#include "model/overlap.h"
 
 namespace tessera {
 namespace {
@@ -20,6 +21,8 @@ TmaCosts::TmaCosts(const ArchSpec& a) {
 #define TESSERA_TMA_COST(name, doc) name = a.cost(#name);
   TESSERA_TMA_COSTS(TESSERA_TMA_COST)
 #undef TESSERA_TMA_COST
+  for (size_t blocks = 1; blocks < served.size(); ++blocks)
+    served[blocks] = std::pow(static_cast<double>(blocks), -tma_served_share);
 }
 
 double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const TmaCosts& t) {
@@ -52,10 +55,8 @@ double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a
                                      : round_up(c.block_n, 64);
   const double bytes_a = static_cast<double>(loaded_m) / c.cluster_n * kRowBytes,
                bytes_b = static_cast<double>(loaded_n) / c.cluster_m * kRowBytes;
-  // Blocks that ask for the same lines at the same time are served together to some extent.
   const auto served = [&](int64_t blocks) {
-    constexpr int64_t kMost = 32;
-    return std::pow(static_cast<double>(std::min(blocks, kMost)), -t.tma_served_share);
+    return t.served[std::min(static_cast<size_t>(blocks), t.served.size() - 1)];
   };
   const double from_l2 = (bytes_a * served(clusters_n) + bytes_b * served(clusters_m)) * active;
   const double load = std::max((bytes_a + bytes_b) / t.tma_unit_bytes, from_l2 / t.tma_l2_bytes) *
@@ -83,8 +84,7 @@ double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a
   }
   const double copy = copied > 0 ? t.tma_copy + copied / t.tma_dram_bytes : 0;
   const double memory = v.bytes() / t.tma_dram_bytes;
-  const double work_time =
-      std::pow(std::pow(run, t.tma_overlap) + std::pow(memory, t.tma_overlap), 1 / t.tma_overlap);
+  const double work_time = overlapped(run, memory, t.tma_overlap);
   return t.tma_launch + t.tma_fill + (cluster > 1 ? t.tma_cluster_launch : 0) + copy + work_time;
 }
 

@@ -2,6 +2,8 @@
 // long as the slowest of its parts, and blocks come in rounds.
 #pragma once
 
+#include <array>
+
 #include "core/arch_spec.h"
 #include "core/gemm_view.h"
 #include "tessera/kernel_config.h"
@@ -42,6 +44,8 @@ struct TmaCosts {
 #define TESSERA_TMA_COST(name, doc) double name = 0;
   TESSERA_TMA_COSTS(TESSERA_TMA_COST)
 #undef TESSERA_TMA_COST
+  // Share of a block's loads that is left when so many blocks ask for the same lines at the same time.
+  std::array<double, 33> served{};
 };
 
 // `c` must be legal. No allocation.

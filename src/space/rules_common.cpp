@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
+#include <vector>
 
 #include "space/family_space.h"
 #include "space/rule_row.h"
@@ -18,31 +20,58 @@ constexpr int kLargestValue = 1 << 16;
 constexpr uint64_t kFlags = reads("pad double_buffer preshuffle pack_a pack_b edge_dot swap_ab persistent");
 constexpr uint64_t kCounts = reads("wave stages vec split_k cluster swizzle wave_groups blocks_per_cu");
 
-// Whether every knob of `set` is at least `low` and at most what it may be.
-bool within(C c, uint64_t set, int low) {
-  static const auto largest = [] {
-    std::array<int, 64> out{};
-    for (size_t i = 0; i < config_fields().size(); ++i) out[i] = knob_bounds(i).second;
-    return out;
-  }();
-  const auto fields = config_fields();
-  for (uint64_t left = set; left != 0; left &= left - 1) {
-    const size_t i = static_cast<size_t>(std::countr_zero(left));
-    if (i >= fields.size()) return true;
-    const int value = c.*fields[i].member;
-    if (value < low || value > largest[i]) return false;
+constexpr size_t kKnobs = sizeof(KernelConfig) / sizeof(int);
+using Knobs = std::array<int, kKnobs>;
+
+// Bounds of every knob, those outside `set` left free: compared without a branch, for this is asked of every
+// candidate.
+struct Bounds {
+  Knobs low, high;
+
+  Bounds(uint64_t set, int least) {
+    for (size_t i = 0; i < kKnobs; ++i) {
+      const bool bound = set >> i & 1;
+      low[i] = bound ? least : std::numeric_limits<int>::min();
+      high[i] = bound ? knob_bounds(i).second : std::numeric_limits<int>::max();
+    }
   }
-  return true;
+
+  bool hold(C c) const {
+    const auto knobs = std::bit_cast<Knobs>(c);
+    int outside = 0;
+    for (size_t i = 0; i < kKnobs; ++i) outside |= (knobs[i] < low[i]) | (knobs[i] > high[i]);
+    return outside == 0;
+  }
+};
+
+// Whether every knob of kSet is at least kLeast and at most what it may be.
+template <uint64_t kSet, int kLeast>
+bool within(V, C c, A) {
+  static const Bounds bounds(kSet, kLeast);
+  return bounds.hold(c);
+}
+
+// Per family, all bits of the knobs it does not have.
+std::vector<Knobs> foreign_knobs() {
+  std::vector<Knobs> out;
+  for (const FamilyInfo& family : families()) {
+    Knobs mask{};
+    const uint64_t own = family_space(family.family).knob_set;
+    for (size_t i = 0; i < kKnobs; ++i) mask[i] = own >> i & 1 ? 0 : -1;
+    out.push_back(mask);
+  }
+  return out;
 }
 
 bool only_own_knobs(V, C c, A) {
   if (!known_family(c)) return false;
-  const uint64_t own = family_space(c.family_id()).knob_set;
-  const auto fields = config_fields();
-  for (size_t i = 0; i < fields.size(); ++i) {
-    if (!(own >> i & 1) && c.*fields[i].member != fields[i].default_value) return false;
-  }
-  return true;
+  static const std::vector<Knobs> foreign = foreign_knobs();
+  static const Knobs defaults = std::bit_cast<Knobs>(KernelConfig{});
+  const Knobs& mask = foreign[static_cast<size_t>(c.family)];
+  const auto knobs = std::bit_cast<Knobs>(c);
+  int moved = 0;
+  for (size_t i = 0; i < kKnobs; ++i) moved |= (knobs[i] ^ defaults[i]) & mask[i];
+  return moved == 0;
 }
 
 bool has_instruction(V v, C c, A a) {
@@ -78,11 +107,11 @@ constexpr Rule kRules[] = {
      "split_k exceeds k: some part would be empty"},
     {"patches", ~family_set(Family::cpu_packed, Family::cpu_amx), 0, [](V v, C, A) { return v.plain(); },
      "this family reads matrices, not patches of images; cpu_packed and cpu_amx gather them"},
-    {"range", kAnyFamily, kAnyKnob & ~kFlags, [](V, C c, A) { return within(c, kAnyKnob & ~kFlags, 0); },
+    {"range", kAnyFamily, kAnyKnob & ~kFlags, within<kAnyKnob & ~kFlags, 0>,
      "a knob is out of range: numbers are 0 to 65536, words one of those the knob knows"},
-    {"flags", kAnyFamily, kFlags, [](V, C c, A) { return within(c, kFlags, 0); },
+    {"flags", kAnyFamily, kFlags, within<kFlags, 0>,
      "pad, double_buffer, preshuffle, pack_a, pack_b, edge_dot, swap_ab and persistent are 0 or 1"},
-    {"counts", kAnyFamily, kCounts, [](V, C c, A) { return within(c, kCounts, 1); },
+    {"counts", kAnyFamily, kCounts, within<kCounts, 1>,
      "wave, stages, vec, split_k, cluster, swizzle, wave_groups and blocks_per_cu are at least 1"},
     {"own_knobs", kAnyFamily, kAnyKnob, only_own_knobs,
      "a knob that this family does not have is not at its default: two names would stand for one kernel"},

@@ -64,6 +64,23 @@ TESSERA_SOURCE(many_blocks) {
   if (saturated_product({v.groups, c_blocks, c.split_k}) > a.compute_units) out.push_back({1});
 }
 
+// Of listed values those whose `part` is no larger than the least one, alike in the other parts, that covers
+// `extent`.
+void cover(const KnobSpace& k, size_t part, int64_t extent, Out& out) {
+  for (const KnobValue& t : k.listed) {
+    const bool wasteful = std::any_of(k.listed.begin(), k.listed.end(), [&](const KnobValue& o) {
+      if (extent > o[part] || o[part] >= t[part]) return false;
+      KnobValue same = o;
+      same[part] = t[part];
+      return same == t;
+    });
+    if (!wasteful) out.push_back(t);
+  }
+}
+
+TESSERA_SOURCE(cover_rows) { cover(k, 0, rows_of(v, c), out); }
+TESSERA_SOURCE(cover_cols) { cover(k, 1, cols_of(v, c), out); }
+
 // The way that keeps the longer side of C's grid of blocks in the outer loop.
 TESSERA_SOURCE(short_side) {
   const bool wide = c.block_m >= 1 && c.block_n >= 1 &&
@@ -202,6 +219,8 @@ constexpr ValueSource kSources[] = {
     {"tiles", true, tiles, "listed register tiles, without those a smaller one makes wasteful"},
     {"gpu_blocks", false, gpu_blocks, "listed blocks, without those a smaller one makes wasteful"},
     {"many_blocks", true, many_blocks, "0, and 1 where blocks of C outnumber the compute units"},
+    {"cover_rows", true, cover_rows, "listed values, the first number no larger than covers the rows"},
+    {"cover_cols", true, cover_cols, "listed values, the second number no larger than covers the columns"},
     {"short_side", true, short_side, "the walk along the shorter side of C's grid of blocks"},
     {"deepest", true, deepest, "the most listed stages that shared memory holds"},
     {"blocks", true, blocks, "listed cache blocks, 0 where they cover the whole extent"},
