@@ -101,144 +101,150 @@ class Matmul : public Primitive {
   bool packed_ = false;
 };
 
-// Activations stay N(spatial)C; the filter has the library's own order, as in place it would run its slowest
-// code. What the caller does not pack ahead is reordered in every run.
+memory::dims dims_of(const memory::desc& d) {
+#if DNNL_VERSION_MAJOR >= 3
+  return d.get_dims();
+#else
+  return d.dims();
+#endif
+}
+
+// Activations with channels last stay as they are; those with channels first, and the filter, have the
+// library's own order, as in place it would run its slowest code. What the caller does not pack ahead is
+// reordered in every run.
 class Convolution : public Primitive {
  public:
   explicit Convolution(const TsrPeerProblem& p) : stream_(engine()), packed_(p.packed_b != 0) {
     const TsrPeerConv& c = *p.conv;
+    const bool first = c.channels_first;
     const auto axes = [&](const int64_t(&all)[3]) { return memory::dims(all + 3 - c.dims, all + 3); };
-    const auto images = [&](const char* type, const int64_t(&size)[3], int64_t channels) {
-      memory::dims dims{c.n, channels}, strides{0, 1};
-      for (int64_t extent : axes(size)) dims.push_back(extent);
-      strides.resize(dims.size());
-      int64_t step = channels;
-      for (size_t i = dims.size(); i-- > 2; step *= dims[i]) strides[i] = step;
-      strides[0] = step;
+    // `leading` axes, then channels, then extents; in memory the channels are before or behind the extents.
+    const auto tensor = [&](const char* type, memory::dims leading, int64_t channels,
+                            const memory::dims& extents) {
+      const size_t at = leading.size();
+      memory::dims dims = std::move(leading);
+      dims.push_back(channels);
+      dims.insert(dims.end(), extents.begin(), extents.end());
+      memory::dims strides(dims.size());
+      int64_t step = first ? 1 : channels;
+      strides[at] = 1;
+      for (size_t i = dims.size(); i-- > at + 1; step *= dims[i]) strides[i] = step;
+      if (first) strides[at] = step, step *= channels;
+      for (size_t i = at; i-- > 0; step *= dims[i]) strides[i] = step;
       return memory::desc(dims, type_of(type), strides);
     };
+    const auto any = [](const char* type, const memory::dims& dims) {
+      return memory::desc(dims, type_of(type), memory::format_tag::any);
+    };
     const bool fwd = c.direction == TSR_PEER_FWD, data = c.direction == TSR_PEER_BWD_DATA;
-    const char* const filter_type = fwd || data ? p.b : p.out;
-    const memory::desc x = images(fwd ? p.a : data ? p.out : p.b, c.in, c.g * c.c);
-    const memory::desc y = images(fwd ? p.out : p.a, c.out, c.g * c.k);
-    memory::dims dims{c.g, c.k, c.c}, strides(3 + static_cast<size_t>(c.dims));
-    for (int64_t extent : axes(c.filter)) dims.push_back(extent);
-    int64_t step = c.c;
-    strides[2] = 1;
-    for (size_t i = dims.size(); i-- > 3; step *= dims[i]) strides[i] = step;
-    strides[1] = step;
-    strides[0] = step * c.k;
-    if (c.g == 1) {
-      dims.erase(dims.begin());
-      strides.erase(strides.begin());
-    }
-    const memory::desc user(dims, type_of(filter_type), strides);
-    const memory::desc any(dims, type_of(filter_type), memory::format_tag::any);
+    const char* const x_type = fwd ? p.a : data ? p.out : p.b;
+    const char* const y_type = fwd ? p.out : p.a;
+    const char* const w_type = fwd || data ? p.b : p.out;
+    const memory::desc x_user = tensor(x_type, {c.n}, c.g * c.c, axes(c.in));
+    const memory::desc y_user = tensor(y_type, {c.n}, c.g * c.k, axes(c.out));
+    const memory::desc w_user =
+        tensor(w_type, c.g == 1 ? memory::dims{c.k} : memory::dims{c.g, c.k}, c.c, axes(c.filter));
+    const memory::desc x = first ? any(x_type, dims_of(x_user)) : x_user;
+    const memory::desc y = first ? any(y_type, dims_of(y_user)) : y_user;
+    const memory::desc w = any(w_type, dims_of(w_user));
     memory::dims dilation = axes(c.dilation);
     for (int64_t& d : dilation) --d;
     const auto stride = axes(c.stride), lo = axes(c.pad_lo), hi = axes(c.pad_hi);
     using dnnl::algorithm, dnnl::prop_kind;
     const auto forward = [&](prop_kind kind) {
 #if DNNL_VERSION_MAJOR >= 3
-      return dnnl::convolution_forward::primitive_desc(engine(), kind, algorithm::convolution_direct, x, any,
-                                                       y, stride, dilation, lo, hi);
+      return dnnl::convolution_forward::primitive_desc(engine(), kind, algorithm::convolution_direct, x, w, y,
+                                                       stride, dilation, lo, hi);
 #else
       return dnnl::convolution_forward::primitive_desc(
-          dnnl::convolution_forward::desc(kind, algorithm::convolution_direct, x, any, y, stride, dilation,
-                                          lo, hi),
+          dnnl::convolution_forward::desc(kind, algorithm::convolution_direct, x, w, y, stride, dilation, lo,
+                                          hi),
           engine());
 #endif
     };
-    memory::desc own;
     if (fwd) {
       const auto plan = forward(prop_kind::forward_inference);
-      own = plan.weights_desc();
       primitive_ = dnnl::convolution_forward(plan);
-      set_arguments(DNNL_ARG_SRC, x, DNNL_ARG_WEIGHTS, own, DNNL_ARG_DST, y);
+      set(0, DNNL_ARG_SRC, x_user, plan.src_desc());
+      set(1, DNNL_ARG_WEIGHTS, w_user, plan.weights_desc());
+      set(2, DNNL_ARG_DST, y_user, plan.dst_desc());
     } else if (data) {
 #if DNNL_VERSION_MAJOR >= 3
       const dnnl::convolution_backward_data::primitive_desc plan(engine(), algorithm::convolution_direct, x,
-                                                                 any, y, stride, dilation, lo, hi,
+                                                                 w, y, stride, dilation, lo, hi,
                                                                  forward(prop_kind::forward_training));
 #else
       const dnnl::convolution_backward_data::primitive_desc plan(
-          dnnl::convolution_backward_data::desc(algorithm::convolution_direct, x, any, y, stride, dilation,
-                                                lo, hi),
+          dnnl::convolution_backward_data::desc(algorithm::convolution_direct, x, w, y, stride, dilation, lo,
+                                                hi),
           engine(), forward(prop_kind::forward_training));
 #endif
-      own = plan.weights_desc();
       primitive_ = dnnl::convolution_backward_data(plan);
-      set_arguments(DNNL_ARG_DIFF_DST, y, DNNL_ARG_WEIGHTS, own, DNNL_ARG_DIFF_SRC, x);
+      set(0, DNNL_ARG_DIFF_DST, y_user, plan.diff_dst_desc());
+      set(1, DNNL_ARG_WEIGHTS, w_user, plan.weights_desc());
+      set(2, DNNL_ARG_DIFF_SRC, x_user, plan.diff_src_desc());
     } else {
 #if DNNL_VERSION_MAJOR >= 3
       const dnnl::convolution_backward_weights::primitive_desc plan(engine(), algorithm::convolution_direct,
-                                                                    x, any, y, stride, dilation, lo, hi,
+                                                                    x, w, y, stride, dilation, lo, hi,
                                                                     forward(prop_kind::forward_training));
 #else
       const dnnl::convolution_backward_weights::primitive_desc plan(
-          dnnl::convolution_backward_weights::desc(algorithm::convolution_direct, x, any, y, stride, dilation,
+          dnnl::convolution_backward_weights::desc(algorithm::convolution_direct, x, w, y, stride, dilation,
                                                    lo, hi),
           engine(), forward(prop_kind::forward_training));
 #endif
-      own = plan.diff_weights_desc();
       primitive_ = dnnl::convolution_backward_weights(plan);
-      set_arguments(DNNL_ARG_DIFF_DST, y, DNNL_ARG_SRC, x, DNNL_ARG_DIFF_WEIGHTS, own);
+      set(0, DNNL_ARG_DIFF_DST, y_user, plan.diff_dst_desc());
+      set(1, DNNL_ARG_SRC, x_user, plan.src_desc());
+      set(2, DNNL_ARG_DIFF_WEIGHTS, w_user, plan.diff_weights_desc());
     }
-    filter_ = fwd || data ? 1 : 2;
-    user_ = memory(user, engine(), nullptr);
-    if (own == user) return;
-    own_order_ = true;
-    memory_[filter_] = memory(own, engine());
-    arguments_[filter_].memory = memory_[filter_].get();
-    reorder_ = filter_ == 1 ? dnnl::reorder(user_, memory_[1]) : dnnl::reorder(memory_[2], user_);
   }
 
   void pack_b(const void* b) override {
-    user_.set_data_handle(const_cast<void*>(b));
-    if (own_order_) {
-      reorder_.execute(stream_, user_, memory_[1]);
-    } else {
-      memory_[1].set_data_handle(const_cast<void*>(b));
-    }
+    bring(1, b);
     stream_.wait();
   }
 
   void run(const void* a, const void* b, void* c) override {
-    memory_[0].set_data_handle(const_cast<void*>(a));
-    if (filter_ == 2) {
-      memory_[1].set_data_handle(const_cast<void*>(b));
-      own_order_ ? user_.set_data_handle(c) : memory_[2].set_data_handle(c);
-    } else {
-      memory_[2].set_data_handle(c);
-      if (!packed_ && own_order_) {
-        user_.set_data_handle(const_cast<void*>(b));
-        reorder_.execute(stream_, user_, memory_[1]);
-      } else if (!packed_) {
-        memory_[1].set_data_handle(const_cast<void*>(b));
-      }
-    }
+    bring(0, a);
+    if (!packed_) bring(1, b);
+    Tensor& out = tensors_[2];
+    (out.reordered ? out.user : out.own).set_data_handle(c);
     dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(arguments_.size()),
                            arguments_.data());
-    if (filter_ == 2 && own_order_) reorder_.execute(stream_, memory_[2], user_);
+    if (out.reordered) out.reorder.execute(stream_, out.own, out.user);
     dnnl_stream_wait(stream_.get());
   }
 
  private:
-  void set_arguments(int a, const memory::desc& a_desc, int b, const memory::desc& b_desc, int c,
-                     const memory::desc& c_desc) {
-    memory_ = {memory(a_desc, engine(), nullptr), memory(b_desc, engine(), nullptr),
-               memory(c_desc, engine(), nullptr)};
-    arguments_ = {{{a, memory_[0].get()}, {b, memory_[1].get()}, {c, memory_[2].get()}}};
+  struct Tensor {
+    memory user, own;  // as the caller has it, as the primitive wants it
+    bool reordered = false;
+    dnnl::reorder reorder;
+  };
+
+  // a, b, c
+  void set(size_t i, int argument, const memory::desc& user, const memory::desc& own) {
+    Tensor& t = tensors_[i];
+    t.reordered = own != user;
+    t.user = memory(user, engine(), nullptr);
+    t.own = t.reordered ? memory(own, engine()) : memory(own, engine(), nullptr);
+    if (t.reordered) t.reorder = i < 2 ? dnnl::reorder(t.user, t.own) : dnnl::reorder(t.own, t.user);
+    arguments_[i] = {argument, t.own.get()};
+  }
+
+  void bring(size_t i, const void* data) {
+    Tensor& t = tensors_[i];
+    (t.reordered ? t.user : t.own).set_data_handle(const_cast<void*>(data));
+    if (t.reordered) t.reorder.execute(stream_, t.user, t.own);
   }
 
   dnnl::stream stream_;
   dnnl::primitive primitive_;
-  dnnl::reorder reorder_;
-  std::array<memory, 3> memory_;  // a, b, c as the primitive wants them
-  memory user_;                   // the filter, or its gradient, as the user has it
+  std::array<Tensor, 3> tensors_;
   std::array<dnnl_exec_arg_t, 3> arguments_{};
-  size_t filter_ = 1;  // which of the three is the filter
-  bool packed_, own_order_ = false;
+  bool packed_;
 };
 
 class OneDnn {

@@ -7,7 +7,8 @@
 //   C: that of the filter
 //
 // Convolutions are grouped, 1- to 3-dimensional, and "conv" is the correlation of neural networks: no filter
-// is flipped. Layouts: N(spatial)GC, GK(filter)C, N(spatial)GK.
+// is flipped. Layouts: N(spatial)GC, GK(filter)C, N(spatial)GK (channels_last), or NGC(spatial),
+// GKC(filter), NGK(spatial) (channels_first).
 //
 // Its text form is the CLI argument, log field, database key and test line alike; parsing its own print is
 // the identity. Grammar: docs/text_form.md.
@@ -27,7 +28,7 @@ enum class Op : uint8_t { gemm, conv_fwd, conv_bwd_data, conv_bwd_weight };
 
 // Order of A, B, C: r row-major, c column-major. C is always row-major. Of a convolution, where its channels
 // are.
-enum class Layout : uint8_t { rcr, rrr, crr, ccr, channels_last };
+enum class Layout : uint8_t { rcr, rrr, crr, ccr, channels_last, channels_first };
 
 // Sizes of a convolution, those of the forward pass in every direction. Spatial axes are the last `dims` of
 // three, outermost first; the others have extent, filter, stride and dilation 1.
@@ -96,6 +97,7 @@ bool is_op(std::string_view word);         // whether a problem's text starts wi
 std::string types_text(const Problem& p);  // the value of dtype=: "bf16", "u8xi8"
 
 inline bool is_conv(Op op) { return op != Op::gemm; }
+inline bool is_conv(Layout l) { return l == Layout::channels_last || l == Layout::channels_first; }
 inline bool a_is_row_major(Layout l) { return l == Layout::rcr || l == Layout::rrr; }
 inline bool b_is_row_major(Layout l) { return l == Layout::rrr || l == Layout::crr; }
 

@@ -62,6 +62,11 @@ int64_t GemmView::d_elements(Broadcast shape) const {
 }
 
 GemmView lower(const Problem& p) {
+  if (p.layout == Layout::channels_first) {
+    GemmView v = lower(channels_last(p));
+    v.channels_first = true;
+    return v;
+  }
   GemmView v = is_conv(p.op) ? lower_conv(p) : lower_gemm(p);
   v.acc = info(p.a).accumulator;
   v.d = p.d;

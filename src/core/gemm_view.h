@@ -85,7 +85,9 @@ struct GemmView {
   Epilogue epilogue;
   std::optional<Window> window;   // of the operand that is patches
   std::optional<RowGrid> c_rows;  // instead of C's rows being those of the product
-  double work = 0;                // multiply-adds that were asked for
+  // The caller's tensors have their channels first, the view's last: what runs it brings them into its order.
+  bool channels_first = false;
+  double work = 0;  // multiply-adds that were asked for
 
   // Whether strides alone say where all three matrices are.
   bool plain() const { return a.plain() && b.plain() && !c_rows; }

@@ -171,6 +171,15 @@ GemmView lower_conv(const Problem& p) {
   }
 }
 
+Problem channels_last(Problem p) {
+  p.layout = Layout::channels_last;
+  if (p.op != Op::conv_bwd_weight) return p;
+  p.out = p.d = DType::f32;
+  p.alpha = 1;
+  p.beta = 0;
+  return p;
+}
+
 int64_t RowGrid::row(int64_t i) const {
   const int64_t i2 = i % positions[2], i1 = i / positions[2] % positions[1];
   const int64_t outer = i / (positions[1] * positions[2]), i0 = outer % positions[0],

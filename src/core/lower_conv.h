@@ -10,4 +10,9 @@ namespace tessera {
 // are a matrix of patches.
 GemmView lower_conv(const Problem& p);
 
+// What a kernel computes of a channels_first problem, between the transforms of its operands and of its
+// result. The gradient of a filter comes as sums in f32: alpha, beta and the type of C belong to the
+// transform back.
+Problem channels_last(Problem p);
+
 }  // namespace tessera

@@ -12,7 +12,8 @@ namespace tessera {
 namespace {
 
 constexpr std::array<std::string_view, 4> kOps = {"gemm", "conv_fwd", "conv_bwd_data", "conv_bwd_weight"};
-constexpr std::array<std::string_view, 5> kLayouts = {"rcr", "rrr", "crr", "ccr", "channels_last"};
+constexpr std::array<std::string_view, 6> kLayouts = {"rcr", "rrr",           "crr",
+                                                      "ccr", "channels_last", "channels_first"};
 
 [[noreturn]] void bad(const std::string& why, const std::string& remedy = {}) {
   throw Error(ErrorCode::bad_input, why, remedy);
@@ -44,7 +45,7 @@ void parse_layout(Problem& p, std::string_view text) {
     if (text == kLayouts[i]) return void(p.layout = static_cast<Layout>(i));
   }
   bad("unknown layout '" + std::string(text) + "'",
-      is_conv(p.op) ? "channels_last, or leave it out" : "one of rcr rrr crr ccr");
+      is_conv(p.op) ? "channels_last or channels_first" : "one of rcr rrr crr ccr");
 }
 
 int64_t parse_size(std::string_view text) {
@@ -163,7 +164,9 @@ const std::vector<Field>& fields() {
       axes_field<&ConvShape::dilation>("dilation", false),
       {"dtype", kAll, true, parse_types, types_text},
       {"layout", kAll, false, parse_layout,
-       [](const Problem& p) { return is_conv(p.op) ? std::string() : std::string(to_string(p.layout)); }},
+       [](const Problem& p) {
+         return p.layout == Layout::channels_last ? "" : std::string(to_string(p.layout));
+       }},
       size_field<&Problem::batch, 1>("batch"),
       {"epilogue", kAll, false,
        [](Problem& p, std::string_view t) {

@@ -35,18 +35,24 @@ Tensor dense(std::string name, DType type, std::vector<int64_t> shape) {
   return t;
 }
 
-// N(spatial)GC of the input, GK(filter)C, N(spatial)GK of the output: as A, B and C by the direction.
+// N(spatial)GC of the input, GK(filter)C, N(spatial)GK of the output, or the same with the spatial axes last:
+// as A, B and C by the direction.
 std::vector<Tensor> conv_tensors(const Problem& p) {
   const ConvShape& c = p.conv;
   std::vector<int64_t> x{c.n}, w{c.g, c.k}, y{c.n};
+  const bool first = p.layout == Layout::channels_first;
+  const auto add_channels = [&] {
+    x.insert(x.end(), {c.g, c.c});
+    w.push_back(c.c);
+    y.insert(y.end(), {c.g, c.k});
+  };
+  if (first) add_channels();
   for (int i = ConvShape::kAxes - c.dims; i < ConvShape::kAxes; ++i) {
     x.push_back(c.in[static_cast<size_t>(i)]);
     w.push_back(c.filter[static_cast<size_t>(i)]);
     y.push_back(c.out(i));
   }
-  x.insert(x.end(), {c.g, c.c});
-  w.push_back(c.c);
-  y.insert(y.end(), {c.g, c.k});
+  if (!first) add_channels();
   const auto& a = p.op == Op::conv_fwd ? x : y;
   const auto& b = p.op == Op::conv_bwd_weight ? x : w;
   const auto& out = p.op == Op::conv_fwd ? y : p.op == Op::conv_bwd_data ? x : w;

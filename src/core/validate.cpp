@@ -76,8 +76,7 @@ void check_gemm(Problem& p) {
   at_least("n", p.n, 1);
   at_least("k", p.k, 0);
   at_least("batch", p.batch, 1);
-  if (p.layout == Layout::channels_last)
-    bad("layout " + std::string(to_string(p.layout)) + " is of convolutions");
+  if (is_conv(p.layout)) bad("layout " + std::string(to_string(p.layout)) + " is of convolutions");
   if (p.conv != ConvShape{}) bad("a GEMM has no sizes of a convolution");
   const bool a_rows = a_is_row_major(p.layout), b_rows = b_is_row_major(p.layout);
   check_operand('a', a_rows ? p.m : p.k, a_rows ? p.k : p.m, p.lda, p.stride_a, p.batch, bytes_of(p.a),
@@ -127,7 +126,7 @@ void check_conv(const Problem& p) {
   if (c.dims < 1 || c.dims > ConvShape::kAxes) bad(std::to_string(c.dims) + " spatial axes", "1 to 3");
   for (int i = 0; i < ConvShape::kAxes; ++i)
     check_axis(c, static_cast<size_t>(i), i >= ConvShape::kAxes - c.dims);
-  if (p.layout != Layout::channels_last) bad("layout " + std::string(to_string(p.layout)) + " is of GEMMs");
+  if (!is_conv(p.layout)) bad("layout " + std::string(to_string(p.layout)) + " is of GEMMs");
   const Problem none;
   if (p.m || p.n || p.k || p.batch != 1 || p.lda != none.lda || p.ldb != none.ldb || p.ldc != none.ldc ||
       p.stride_a != none.stride_a || p.stride_b != none.stride_b || p.stride_c != none.stride_c) {
@@ -139,6 +138,10 @@ void check_conv(const Problem& p) {
   if (p.op == Op::conv_bwd_weight) {
     if (p.prepack_b) bad("prepack=b in conv_bwd_weight, whose B is the input", "it is for filters");
     if (!p.epilogue.empty()) bad("conv_bwd_weight takes no epilogue", "alpha and beta are all it has");
+    if (p.layout == Layout::channels_first && bytes_of(p.out) == 1) {
+      bad("out=" + std::string(to_string(p.out)) + " of conv_bwd_weight with layout=channels_first",
+          "out=f32, f16 or bf16");
+    }
   }
   int64_t images = c.n, outputs = c.n, taps = 1;
   for (int i = 0; i < ConvShape::kAxes; ++i) {

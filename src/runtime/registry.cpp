@@ -39,7 +39,8 @@ bool matches_some_dtype(std::string_view pattern) {
 }
 
 bool matches_some_layout(std::string_view pattern) {
-  for (Layout l : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr}) {
+  for (Layout l :
+       {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr, Layout::channels_last, Layout::channels_first}) {
     if (glob_match(pattern, to_string(l))) return true;
   }
   return false;
@@ -53,7 +54,7 @@ void check_patterns(const KernelDecl& d) {
                 "types are " + dtype_names());
   if (!matches_some_layout(d.layout))
     throw Error(ErrorCode::bad_input, "layout pattern '" + d.layout + "' matches no layout",
-                "layouts are rcr rrr crr ccr");
+                "layouts are rcr rrr crr ccr channels_last channels_first");
   const bool is_name = d.arch.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_*?") == d.arch.npos;
   if (d.arch.empty() || !is_name)
     throw Error(ErrorCode::bad_input, "arch pattern '" + d.arch + "' can name no architecture");

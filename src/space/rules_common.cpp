@@ -107,6 +107,9 @@ constexpr Rule kRules[] = {
      "split_k exceeds k: some part would be empty"},
     {"patches", ~family_set(Family::cpu_packed, Family::cpu_amx), 0, [](V v, C, A) { return v.plain(); },
      "this family reads matrices, not patches of images; cpu_packed and cpu_amx gather them"},
+    {"channels_first", ~kCpuFamilies, 0, [](V v, C, A) { return !v.channels_first; },
+     "this backend does not bring tensors with their channels first into the order of its kernels; give it "
+     "layout=channels_last"},
     {"range", kAnyFamily, kAnyKnob & ~kFlags, within<kAnyKnob & ~kFlags, 0>,
      "a knob is out of range: numbers are 0 to 65536, words one of those the knob knows"},
     {"flags", kAnyFamily, kFlags, within<kFlags, 0>,

@@ -73,7 +73,8 @@ GuardedBuffer filled(DType t, FillKind kind, uint64_t seed, int64_t count, size_
 }
 
 template <class F>
-void for_each_row(const GemmView& v, F visit) {  // visit(index of the row's first element)
+void for_each_row(const GemmView& v,
+                  F visit) {  // visit(index of the row's first element); not channels first
   for (int64_t g = 0; g < v.groups; ++g) {
     for (int64_t i = 0; i < v.m; ++i) visit(g * v.c.group_stride + i * v.c.row_stride);
   }
@@ -115,20 +116,37 @@ Operands::Operands(const Problem& problem, FillKind kind, uint64_t seed, size_t 
     d_.push_back(
         filled(view_.d, kind, seed_of(seed, kD + d_.size()), view_.d_elements(row.broadcast), align));
   }
-  c_ = GuardedBuffer(static_cast<size_t>(view_.c.extent * bytes_of(view_.c.type)), align);
+  c_ = GuardedBuffer(static_cast<size_t>(view_.c.extent * bytes_of(problem.out)), align);
   reset_c();
 }
 
+int64_t Operands::c_index(int64_t g, int64_t i, int64_t j) const {
+  if (!view_.channels_first) {
+    return g * view_.c.group_stride + i * view_.c.row_stride + j * view_.c.col_stride;
+  }
+  const ConvShape& s = problem_.conv;
+  if (problem_.op == Op::conv_bwd_weight) {  // row k, column (tap, c)
+    const int64_t taps = view_.n / s.c;
+    return ((g * s.k + i) * s.c + j % s.c) * taps + j / s.c;
+  }
+  const int64_t pixels = view_.m / s.n;
+  return ((i / pixels * s.g + g) * view_.n + j) * pixels + i % pixels;
+}
+
 double Operands::c_before(int64_t index) const {
-  return fill_value(view_.c.type, kind_, seed_of(seed_, kC), index);
+  return fill_value(problem_.out, kind_, seed_of(seed_, kC), index);
 }
 
 void Operands::reset_c() {
-  std::memset(c_.data(), poison_byte(view_.c.type), c_.size());
+  std::memset(c_.data(), poison_byte(problem_.out), c_.size());
   if (problem_.beta == 0) return;
+  if (view_.channels_first) {  // dense
+    for (int64_t i = 0; i < view_.c.extent; ++i) store_element(problem_.out, c_.data(), i, c_before(i));
+    return;
+  }
   for_each_row(view_, [&](int64_t first) {
     for (int64_t j = 0; j < view_.n; ++j) {
-      store_element(view_.c.type, c_.data(), first + j, c_before(first + j));
+      store_element(problem_.out, c_.data(), first + j, c_before(first + j));
     }
   });
 }
@@ -212,14 +230,14 @@ std::string Operands::damage() const {
   }
   if (view_.c.extent == view_.groups * view_.m * view_.n) return "";
   // Gaps between rows and batches of C: whatever no row covers must still be poison.
-  const auto size = static_cast<size_t>(bytes_of(view_.c.type));
+  const auto size = static_cast<size_t>(bytes_of(problem_.out));
   const auto* bytes = static_cast<const unsigned char*>(c_.data());
   std::vector<bool> covered(c_.size() / size);
   for_each_row(view_, [&](int64_t first) { std::fill_n(covered.begin() + first, view_.n, true); });
   for (size_t i = 0; i < covered.size(); ++i) {
     if (covered[i]) continue;
     for (size_t byte = i * size; byte < (i + 1) * size; ++byte) {
-      if (bytes[byte] != poison_byte(view_.c.type)) {
+      if (bytes[byte] != poison_byte(problem_.out)) {
         return "C: element " + std::to_string(i) + ", in the gap between rows or batches, was written";
       }
     }

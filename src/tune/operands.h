@@ -58,6 +58,8 @@ class Operands {
   const void* b() const { return b_.data(); }  // never packed
   void* c() const { return c_.data(); }
   const void* d(int i) const { return d_[static_cast<size_t>(i)].data(); }
+  // Element (i, j) of group g of C as the view counts them: its index in c(), and in a full D tensor.
+  int64_t c_index(int64_t g, int64_t i, int64_t j) const;
   double c_before(int64_t index) const;  // what reset_c() puts there; C's elements only
 
   // C poisoned; with its values before the run where the problem has beta != 0.

@@ -39,6 +39,7 @@ TsrPeerConv conv_of(const Problem& p) {
                 : p.op == Op::conv_bwd_weight ? TSR_PEER_BWD_WEIGHT
                                               : TSR_PEER_FWD;
   c.dims = s.dims;
+  c.channels_first = p.layout == Layout::channels_first;
   c.n = s.n;
   c.g = s.g;
   c.c = s.c;

@@ -10,15 +10,16 @@
 extern "C" {
 #endif
 
-#define TSR_PEER_ABI 2
+#define TSR_PEER_ABI 3
 
-/* A grouped convolution: N(spatial)GC, GK(filter)C, N(spatial)GK; c, k per group. a, b, c are input, filter,
- * output of the forward pass; output gradient, filter, input gradient; output gradient, input, filter
- * gradient. */
+/* A grouped convolution: N(spatial)GC, GK(filter)C, N(spatial)GK, or with the spatial axes last; c, k per
+ * group. a, b, c are input, filter, output of the forward pass; output gradient, filter, input gradient;
+ * output gradient, input, filter gradient. */
 enum { TSR_PEER_FWD, TSR_PEER_BWD_DATA, TSR_PEER_BWD_WEIGHT };
 typedef struct TsrPeerConv {
   int direction;
-  int dims; /* spatial axes, the last ones of the three below */
+  int dims;           /* spatial axes, the last ones of the three below */
+  int channels_first; /* NGC(spatial), GKC(filter), NGK(spatial) */
   int64_t n, g, c, k;
   int64_t in[3], out[3], filter[3], stride[3], dilation[3], pad_lo[3], pad_hi[3];
 } TsrPeerConv;

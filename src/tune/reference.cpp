@@ -133,7 +133,7 @@ class Finish {
     Expected x = rounded(acc);
     if (p_.alpha != 1) x = scaled(x, p_.alpha);
     if (p_.beta != 0) {
-      const double before = o_.c_before(g * v_.c.group_stride + i * v_.c.row_stride + j * v_.c.col_stride);
+      const double before = o_.c_before(o_.c_index(g, i, j));
       const Expected term = scaled(rounded({before, 0}), p_.beta);
       x = rounded({x.value + term.value, x.error + term.error});
     }
@@ -145,6 +145,7 @@ class Finish {
         const DStrides& strides = v_.d_strides;
         const int64_t at = row.broadcast == Broadcast::row      ? g * strides.row_group + j
                            : row.broadcast == Broadcast::column ? i
+                           : v_.channels_first                  ? o_.c_index(g, i, j)
                                                                 : g * strides.group + i * strides.row + j;
         d = load_element(v_.d, o_.d(next_d++), at);
       }

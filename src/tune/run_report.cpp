@@ -15,7 +15,7 @@ RunReport run_report(Dispatcher& dispatcher, const Problem& problem, const RunOp
   kernel.run(buffers);
   operands.fetch(kernel);
   const GemmView& view = operands.view();
-  const auto bytes = static_cast<size_t>(view.c.extent * bytes_of(view.c.type));
+  const auto bytes = static_cast<size_t>(view.c.extent * bytes_of(kernel.problem().out));
   report.checksum = content_hash(std::string_view(static_cast<const char*>(operands.c()), bytes));
   if (options.verify) {
     report.verification = Verifier(operands, kernel.sum_error()).check();

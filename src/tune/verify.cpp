@@ -15,7 +15,7 @@ Verifier::Verifier(const Operands& operands, Sample sample, double sum_error)
     : operands_(operands), sample_(std::move(sample)), expected_(reference(operands, sample_, sum_error)) {}
 
 Verification Verifier::check() const {
-  const GemmView& v = operands_.view();
+  const DType type = operands_.problem().out;
   Verification out;
   out.checked = sample_.size();
   out.complete = sample_.complete;
@@ -26,10 +26,9 @@ Verification Verifier::check() const {
     for (int64_t i : sample_.rows) {
       for (int64_t j : sample_.cols) {
         const Expected& e = *expected++;
-        const int64_t at = g * v.c.group_stride + i * v.c.row_stride + j * v.c.col_stride;
-        const double got = load_element(v.c.type, operands_.c(), at);
-        const double low = round_to(v.c.type, e.value - e.error),
-                     high = round_to(v.c.type, e.value + e.error);
+        const int64_t at = operands_.c_index(g, i, j);
+        const double got = load_element(type, operands_.c(), at);
+        const double low = round_to(type, e.value - e.error), high = round_to(type, e.value + e.error);
         const bool right = got >= low && got <= high;  // false for NaN
         if (!right && wrong++ == 0) {
           out.failure =

@@ -40,6 +40,8 @@ TEST(ConvProblem, TextRoundTrips) {
            "conv_bwd_weight n=1 g=1 c=8 k=8 in=5x5 filter=1x1 stride=1x1 pad=0x0 dilation=1x1 dtype=bf16 "
            "out=f32 "
            "alpha=2 beta=1",
+           "conv_fwd n=1 g=1 c=8 k=8 in=5x5 filter=1x1 stride=1x1 pad=0x0 dilation=1x1 dtype=f32 "
+           "layout=channels_first",
        }) {
     const Problem p = Problem::parse(text);
     EXPECT_EQ(to_string(p), text);
@@ -69,7 +71,8 @@ TEST(ConvProblem, HashSeesEveryField) {
                           {"pad=1x1", "pad=1x1:2"},
                           {"pad=1x1", "pad=1x2:1"},
                           {"dilation=1x1", "dilation=2x1"},
-                          {"dtype=f32", "dtype=f16"}}) {
+                          {"dtype=f32", "dtype=f16"},
+                          {"dtype=f32", "dtype=f32 layout=channels_first"}}) {
     hashes.insert(hash(Problem::parse(with(from, to))));
     EXPECT_EQ(hashes.size(), ++count) << to;
   }
@@ -88,6 +91,7 @@ TEST(ConvProblem, RefusesBrokenText) {
   refused(kBase + " layout=rcr", "is of GEMMs");
   refused(kBase + " layout=nchw", "unknown layout 'nchw'");
   refused("gemm m=1 n=1 k=1 dtype=f32 layout=channels_last", "is of convolutions");
+  refused("gemm m=1 n=1 k=1 dtype=f32 layout=channels_first", "is of convolutions");
   refused("gemm m=1 n=1 k=1 dtype=f32 in=3x3", "unknown word 'in=3x3'");
   refused("conv m=1", "one of gemm conv_fwd conv_bwd_data conv_bwd_weight");
 }
@@ -124,6 +128,8 @@ TEST(ConvProblem, RefusesWhatADirectionHasNot) {
   refused(with("conv_fwd", "conv_bwd_weight") + " prepack=b", "whose B is the input");
   refused(with("conv_fwd", "conv_bwd_weight") + " epilogue=relu", "takes no epilogue");
   refused("conv_bwd_data c=4 k=5 in=9 filter=3 dtype=i8", "integers are for conv_fwd");
+  refused("conv_bwd_weight c=4 k=5 in=9 filter=3 dtype=f8e4m3 out=f8e4m3 layout=channels_first",
+          "f16 or bf16");
   Problem p = Problem::parse(kBase);
   p.m = 3;
   EXPECT_THROW(p.validate(), Error);
@@ -145,6 +151,12 @@ TEST(ConvProblem, TensorsAreThoseOfTheLayout) {
   EXPECT_EQ(weight[0].shape, fwd[2].shape);
   EXPECT_EQ(weight[1].shape, fwd[0].shape);
   EXPECT_EQ(weight[2].shape, fwd[1].shape);
+  const auto first = tensors(Problem::parse(kBase + " epilogue=bias,add layout=channels_first"));
+  EXPECT_EQ(first[0].shape, (std::vector<int64_t>{2, 3, 4, 9, 8}));
+  EXPECT_EQ(first[1].shape, (std::vector<int64_t>{3, 5, 4, 3, 3}));
+  EXPECT_EQ(first[2].shape, (std::vector<int64_t>{2, 3, 5, 9, 8}));
+  EXPECT_EQ(first[3].shape, (std::vector<int64_t>{15}));
+  EXPECT_EQ(first[4].shape, first[2].shape);
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ std::string random_problem(Random& r, const std::string& dtype) {
   text += " in=" + in + " filter=" + filter + " stride=" + stride + " pad=" + pad + " dilation=" + dilation +
           " dtype=" + dtype;
   if (op != "conv_bwd_weight" && r.one_in(6)) text += " prepack=b";
+  if (r.one_in(5)) text += " layout=channels_first";
   if (r.one_in(6)) text += " alpha=2 beta=1";
   return text;
 }

@@ -1,6 +1,7 @@
 #include "backend/cpu/cpu_backend.h"
 
 #include "backend/cpu/amx.h"
+#include "backend/cpu/channels_first.h"
 #include "backend/cpu/compile.h"
 #include "backend/cpu/cpu_module.h"
 #include "backend/cpu/packed.h"
@@ -42,7 +43,10 @@ class CpuBackend : public Backend {
     auto cpu_module = std::dynamic_pointer_cast<CpuModule>(std::move(module));
     if (!cpu_module) throw Error(ErrorCode::internal, "a module of another backend");
     for (const FamilyDriver& d : kDrivers) {
-      if (d.family == choice.config.family_id()) return d.make(std::move(cpu_module), arch_, problem, choice);
+      if (d.family != choice.config.family_id()) continue;
+      const auto make = [&](const Problem& p) { return d.make(cpu_module, arch_, p, choice); };
+      if (problem.layout != Layout::channels_first) return make(problem);
+      return make_channels_first(problem, choice, arch_.compute_units, make);
     }
     throw Error(ErrorCode::unsupported,
                 "family " + std::string(to_string(choice.config.family_id())) + " does not run on a CPU");
