@@ -139,27 +139,80 @@ TEST(ConvReference, AgreesWithOneDnn) {
   EXPECT_GT(compared, 80);
 }
 
-TEST(ConvLimits, OffsetsBeyond32Bits) {
-  // 2^31 pixels and more, of which the four corners are looked at: the others are never touched and take no
-  // memory.
-  constexpr int64_t kHeight = 46341, kWidth = 46343;
-  const Problem p = Problem::parse(format("conv_fwd c=1 k=1 in=%dx%d filter=1x1 stride=%dx%d dtype=f32",
-                                          int(kHeight), int(kWidth), int(kHeight - 1), int(kWidth - 1)));
-  const size_t bytes = static_cast<size_t>(kHeight * kWidth) * sizeof(float);
-  void* memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) GTEST_SKIP() << "no address space for " << bytes << " bytes";
-  auto* images = static_cast<float*>(memory);
-  const int64_t corners[] = {0, kWidth - 1, (kHeight - 1) * kWidth, kHeight * kWidth - 1};
-  for (int i = 0; i < 4; ++i) images[corners[i]] = static_cast<float>(i + 1);
+// Images that are zero where nothing was stored, and take memory only where something was read or stored.
+class HugeImages {
+ public:
+  explicit HugeImages(int64_t elements)
+      : bytes_(static_cast<size_t>(elements) * sizeof(float)),
+        memory_(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                     0)) {}
+  ~HugeImages() {
+    if (there()) munmap(memory_, bytes_);
+  }
+  HugeImages(const HugeImages&) = delete;
+  HugeImages& operator=(const HugeImages&) = delete;
+
+  bool there() const { return memory_ != MAP_FAILED; }
+  float* data() const { return static_cast<float*>(memory_); }
+
+ private:
+  size_t bytes_;
+  void* memory_;
+};
+
+// 2^31 pixels and more, of which the four corners are looked at.
+class Corners : public testing::Test {
+ protected:
+  static constexpr int64_t kHeight = 46341, kWidth = 46343;
+  static constexpr int64_t kAt[] = {0, kWidth - 1, (kHeight - 1) * kWidth, kHeight* kWidth - 1};
+
+  void SetUp() override {
+    if (!images.there()) GTEST_SKIP() << "no address space for images of more than 2^31 pixels";
+    for (int i = 0; i < 4; ++i) images.data()[kAt[i]] = static_cast<float>(i + 1);
+  }
+  std::unique_ptr<Kernel> kernel(const char* op) {
+    const Problem p = Problem::parse(format("%s c=1 k=1 in=%dx%d filter=1x1 stride=%dx%d dtype=f32", op,
+                                            int(kHeight), int(kWidth), int(kHeight - 1), int(kWidth - 1)));
+    const auto legal = legal_configs(lower(p), kernels.arch());
+    return legal.empty() ? nullptr : kernels.make(p, legal[0]);
+  }
+  HugeImages images{kHeight * kWidth};
+  Kernels kernels;
+};
+
+TEST_F(Corners, ForwardBeyond32BitOffsets) {
   const float filter = 3;
   float out[4] = {};
+  const auto forward = kernel("conv_fwd");
+  ASSERT_TRUE(forward);
+  forward->run({.a = images.data(), .b = &filter, .c = out});
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(out[i], 3.0f * static_cast<float>(i + 1));
+}
+
+TEST_F(Corners, GradientOfFilterBeyond32BitOffsets) {
+  const float gradient[4] = {1, 10, 100, 1000};
+  float filter = 0;
+  const auto weight = kernel("conv_bwd_weight");
+  ASSERT_TRUE(weight);
+  weight->run({.a = gradient, .b = images.data(), .c = &filter});
+  EXPECT_EQ(filter, 4321);
+}
+
+TEST(ConvLimits, GradientOfInputBeyond32BitOffsets) {
+  // Three pixels behind so much padding that the gradients of their outputs are beyond 2^31 elements.
+  constexpr int64_t kPadding = (int64_t{1} << 31) + 5;
+  HugeImages gradient(kPadding + 3);
+  if (!gradient.there()) GTEST_SKIP() << "no address space";
+  for (int i = 0; i < 3; ++i) gradient.data()[kPadding + i] = static_cast<float>(i + 1);
+  const Problem p = Problem::parse(
+      format("conv_bwd_data c=1 k=1 in=3 filter=1 pad=%lld:0 dtype=f32", static_cast<long long>(kPadding)));
   Kernels kernels;
   const auto legal = legal_configs(lower(p), kernels.arch());
   ASSERT_FALSE(legal.empty());
-  kernels.make(p, legal[0])->run({.a = images, .b = &filter, .c = out});
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(out[i], 3.0f * static_cast<float>(i + 1));
-  munmap(memory, bytes);
+  const float filter = 3;
+  float out[3] = {};
+  kernels.make(p, legal[0])->run({.a = gradient.data(), .b = &filter, .c = out});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(out[i], 3.0f * static_cast<float>(i + 1));
 }
 
 TEST(ConvLimits, AMillionTermsInOneSum) {
