@@ -186,7 +186,10 @@ struct Cpu {
       return steps * (tm * tn * per_tdp + loads * t.amx_load) + chunks * tm * tn * t.amx_sums;
     });
     if (!v.b_prepacked) w.pack_b = copy(right, w.cols * w.depth, along_k(right, c.swap_ab)) * t.amx_pack;
-    if (c.pack_a) w.pack_a = copy(left, w.rows * w.depth, !along_k(left, !c.swap_ab)) * t.amx_pack;
+    if (c.pack_a) {
+      const bool turned = !along_k(left, !c.swap_ab);
+      w.pack_a = copy(left, w.rows * w.depth, turned) * t.amx_pack * (turned ? t.amx_turn : 1.0);
+    }
     const double packed_b = word_bytes(w.cols * w.depth);
     w.staged = word_bytes(w.tile_n * w.depth);
     w.memory = stream(w.bytes_a, c.pack_a ? 0 : w.tile_m) + (v.b_prepacked ? read(packed_b, packed_b) : 0.0);
