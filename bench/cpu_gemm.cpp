@@ -136,6 +136,7 @@ std::vector<BenchRow> run_rows(const Options& o, const std::vector<SuiteRow>& ro
   DispatcherOptions options;
   options.threads = o.threads;
   options.policy = parse_policy(o.policy);
+  options.background = false;
   Dispatcher dispatcher(options);
   std::vector<Problem> problems;
   for (const SuiteRow& row : rows) problems.push_back(row.problem);
@@ -186,6 +187,7 @@ Json peak_share(const Options& o, const std::vector<Peak>& peaks) {
       DispatcherOptions options;
       options.threads = 1;
       options.policy = parse_policy(o.policy);
+      options.background = false;
       Dispatcher dispatcher(options);
       const BenchRow r = bench_problem(dispatcher, row, {}, {.measure = {.budget_ms = 300}});
       std::printf("  %-6s 1024^3 %-7s %8.1f Gop/s = %5.1f%% of %s (%.0f)  %s%s\n", t.dtype,

@@ -83,6 +83,7 @@ int main(int argc, char** argv) {
   DispatcherOptions o;
   o.device = "cuda:0";
   o.policy = options["policy"] == "model_topk" ? Policy::model_topk : Policy::model;
+  o.background = false;
   o.top_k = static_cast<int>(number("top_k"));
   Dispatcher dispatcher(o);
   FILE* csv = std::fopen(argv[2], "w");

@@ -18,9 +18,9 @@ namespace tessera {
 class Registry;
 
 enum class Policy : int {
-  model,            // best predicted; never looks at a clock
-  model_topk,       // compile and time the k best predicted once, keep the fastest
-  tuned,            // only measured decisions; Error(unsupported) for a problem never tuned
+  model,       // best predicted; never looks at a clock
+  model_topk,  // compile and time the k best predicted once, keep the fastest (DispatcherOptions::background)
+  tuned,       // only measured decisions; Error(unsupported) for a problem never tuned
   explicit_config,  // DispatcherOptions::config
   first_legal,      // the first legal candidate in enumeration order
   callback          // DispatcherOptions::rank
@@ -50,7 +50,12 @@ struct DispatcherOptions {
   std::string device = "cpu";  // "cpu", "cuda", "null:ARCH" (plans, runs nothing)
   int threads = 0;             // CPU: 0 = all cores
   Policy policy = Policy::model;
-  int top_k = 3;                         // of model_topk
+  int top_k = 3;  // of model_topk
+  // model_topk: the first get() of a problem answers with the best predicted as soon as that is compiled; the
+  // others are compiled and timed on a thread of the dispatcher's own when no get() is at work, and from then
+  // on get() gives the fastest. False, and for problems with prepack=b (whose packed B is of one kernel's
+  // order): the first get() waits.
+  bool background = true;
   std::string config{};                  // of explicit_config: a config's text form
   RankCallback rank{};                   // of callback
   std::string model{};                   // what predicts: "" = the shipped one, "analytic", or a model file
@@ -98,7 +103,8 @@ class Dispatcher {
   ~Dispatcher();
 
   // The kernel for `problem`, valid as long as the dispatcher. A repeated call is a lock-free look-up without
-  // allocation. Errors: unsupported (nothing legal; the text says why), compile_failed, bad_input.
+  // allocation, and gives the same kernel until a faster one was found in the background. Errors: unsupported
+  // (nothing legal; the text says why), compile_failed, bad_input.
   const Kernel& get(const Problem& problem, BuildInfo* info = nullptr);
 
   void run(const Problem& problem, const Buffers& buffers) { get(problem).run(buffers); }
@@ -119,6 +125,12 @@ class Dispatcher {
   std::vector<std::string> build(
       std::span<const Problem> problems, int jobs,
       const std::function<void(size_t, size_t, const std::string&)>& progress = {});
+
+  // Problems whose kernels are still to be timed in the background, and the wait for them. A kernel whose
+  // choice().source is ChoiceSource::measured is final. Destroying the dispatcher ends such work at once, an
+  // interrupt (base/interrupt.h, tsr_interrupt) leaves the best predicted in place.
+  size_t refining() const;
+  void settle() const;
 
   const DispatcherOptions& options() const;
   Json describe() const;  // device, architecture, compiler, cache directory

@@ -125,7 +125,8 @@ typedef struct tsr_candidate {
 typedef size_t (*tsr_rank)(void* user, const char* problem, const tsr_candidate* candidates, size_t count,
                            size_t* order);
 
-/* options (null: {}): {"device": "cpu", "threads": 0, "policy": "model", "top_k": 3, "config": "",
+/* options (null: {}): {"device": "cpu", "threads": 0, "policy": "model", "top_k": 3,
+ * "background": true, "config": "",
  * "cache_dir": "", "packs": [], "model": "", "database": PATH or "none"}; unknown keys are refused. Decisions
  * of the database (the program's own where none is named) come before policies model and model_topk. A `rank`
  * without a policy means policy "callback", a config without one policy "explicit". The registry (null:
@@ -134,11 +135,13 @@ TSR_API tsr_status tsr_dispatcher_create(const char* options, tsr_registry* regi
                                          void* user, tsr_dispatcher** dispatcher);
 /* Its kernels go with it. */
 TSR_API void tsr_dispatcher_destroy(tsr_dispatcher* dispatcher);
-/* {"device", "arch", "threads", "compiler", "cache_dir", "policy"} */
+/* {"device", "arch", "threads", "compiler", "cache_dir", "policy", "refining": problems whose kernels are
+ * still to be timed in the background} */
 TSR_API tsr_status tsr_dispatcher_info(tsr_dispatcher* dispatcher, char** json);
 
 /* Selects, compiles and loads what the first call for a problem needs. The same problem gives the same
- * handle; it lives as long as the dispatcher. */
+ * handle, until policy "model_topk" with "background" has found a faster kernel ("source" of the kernel's
+ * info is "measured" from then on); every handle lives as long as the dispatcher. */
 TSR_API tsr_status tsr_get(tsr_dispatcher* dispatcher, const char* problem, tsr_kernel** kernel);
 
 /* Compiles for many problems (one a line) in parallel; jobs 0: all cores. *json: one text per problem, ""

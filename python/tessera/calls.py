@@ -105,7 +105,7 @@ def known(calls: Dict[Any, Call], key: Optional[Tuple]) -> Optional[Call]:
 
 def remember(calls: Dict[Any, Call], key: Optional[Tuple], plan: Any, out: Any) -> None:
     """Keeps a call that went well under its key."""
-    if key is None or type(out) is not ndarray:
+    if key is None or type(out) is not ndarray or plan._provisional:
         return
     if len(calls) >= MOST:
         calls.clear()

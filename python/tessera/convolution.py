@@ -154,7 +154,7 @@ def _run(op: str, a: arrays.Array, b: arrays.Array, out: Any, *, n: int, g: int,
            _axes_text(dilation, dims, "dilation"), a.dtype, b.dtype, None if z is None else z.dtype, out_dtype,
            extra[0].dtype if extra else None, epilogue)
     plan = dispatcher._plans.get(key)
-    if plan is None:
+    if plan is None or plan._provisional:
         problem = Problem(op, n=n, g=g, c=c, k=k, **{"in": extents}, filter=window, stride=key[7], pad=key[8],
                           dilation=key[9], dtype=a.dtype if a.dtype == b.dtype else f"{a.dtype}x{b.dtype}",
                           out=out_dtype if z is None else z.dtype, d=key[-2], epilogue=epilogue)

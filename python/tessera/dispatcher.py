@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import time
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from . import _abi
@@ -57,26 +58,30 @@ class Dispatcher:
     """Selects, compiles, caches and runs. Thread-safe; use it as a context manager or close() it.
 
     device: "cpu", "cpu:THREADS", "cuda:N" or "null:ARCH" (plans, runs nothing). threads: of a CPU, 0 = all cores.
-    policy: "model" (default), "model_topk" (measure the top_k best), "tuned", "explicit" (with config), "first_legal",
+    policy: "model" (default), "model_topk" (time the top_k best predicted, keep the fastest), "tuned", "explicit" (with config), "first_legal",
     "callback" (with rank). rank: (problem, [(config, predicted_us)]) -> indices, best first. registry: the kernels to
-    choose from. packs: files of prebuilt kernels. model: what predicts, the shipped one when None, "analytic" or a file. database: of measured decisions (tune()), which come before the model;
-    None: the user's own, "none": none.
+    choose from. packs: files of prebuilt kernels. model: what predicts, the shipped one when None, "analytic" or a file.
+    database: of measured decisions (tune()), which come before the model; None: the user's own, "none": none.
+    background: whether model_topk answers with the best predicted at once (None: yes) and times the others on a thread of
+    its own; from then on get() gives the plan of the fastest, while plans got before stay what they are. settle() waits.
 
     Raises BadInput for unknown words, Unsupported where the device is not there."""
 
     def __init__(self, device: str = "cpu", *, threads: int = 0, policy: Optional[str] = None,
-                 top_k: Optional[int] = None, config: Union[str, KernelConfig, None] = None,
+                 top_k: Optional[int] = None, background: Optional[bool] = None,
+                 config: Union[str, KernelConfig, None] = None,
                  cache_dir: Union[str, os.PathLike, None] = None, packs: Optional[Iterable[str]] = None,
                  model: Union[str, os.PathLike, None] = None,
                  database: Union[str, os.PathLike, None] = None, registry: Optional[Registry] = None,
                  rank: Optional[Rank] = None) -> None:
         self.options: Dict[str, Any] = {
-            "device": device, "threads": threads, "policy": policy, "top_k": top_k,
+            "device": device, "threads": threads, "policy": policy, "top_k": top_k, "background": background,
             "config": None if config is None else str(config),
             "cache_dir": None if cache_dir is None else os.fspath(cache_dir),
             "packs": None if packs is None else [os.fspath(p) for p in packs],
             "model": None if model is None else os.fspath(model),
             "database": None if database is None else os.fspath(database)}
+        self._refines = policy == "model_topk" and background is not False
         self.registry = registry
         self._plans: Dict[Any, Plan] = {}  # by problem text, and by the shapes that gemm() and conv() saw
         self._calls: Dict[Any, Call] = {}
@@ -116,13 +121,24 @@ class Dispatcher:
         why), CompileFailed, BadInput."""
         key = problem.text if isinstance(problem, Problem) else problem
         plan = self._plans.get(key)
+        if plan is not None and not plan._provisional:
+            return plan
+        p = Problem(problem) if plan is None else plan.problem
+        out = ctypes.c_void_p()
+        text = _abi.encoded(p.text)
+
+        def get() -> None:
+            _abi.check(_abi.library().tsr_get(self._handle, text, ctypes.byref(out)))
+
         if plan is None:
-            p = Problem(problem)
-            out = ctypes.c_void_p()
-            text = _abi.encoded(p.text)
-            self._call(lambda: _abi.check(_abi.library().tsr_get(self._handle, text, ctypes.byref(out))))
-            plan = Plan(self._native, self.options["device"], p, out)
-            self._remember(key, plan)
+            self._call(get)
+        else:  # compiled already, perhaps another by now
+            get()
+            if out.value == plan._handle.value:
+                return plan
+        plan = Plan(self._native, self.options["device"], p, out)
+        plan._provisional = self._refines and plan.source == "model"
+        self._remember(key, plan)
         return plan
 
     def _remember(self, key: Any, plan: Plan) -> None:
@@ -178,8 +194,18 @@ class Dispatcher:
                                               options))
 
     def info(self) -> Dict[str, Any]:
-        """{"device", "arch", "threads", "compiler", "cache_dir", "policy"}."""
+        """{"device", "arch", "threads", "compiler", "cache_dir", "policy", "refining"}."""
         return _abi.answer(_abi.library().tsr_dispatcher_info, self._handle)
+
+    def settle(self, timeout: Optional[float] = None) -> bool:
+        """Waits until nothing is left to be timed in the background, for so many seconds at most (None: no limit).
+        Returns whether nothing is."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while self.info()["refining"]:
+            if end is not None and time.monotonic() >= end:
+                return False
+            time.sleep(0.005)
+        return True
 
     def __repr__(self) -> str:
         given = ", ".join(f"{k}={v!r}" for k, v in self.options.items() if v)

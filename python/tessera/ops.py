@@ -70,7 +70,7 @@ def gemm(a: Any, b: Any, out: Any = None, *, d: Sequence[Any] = (), epilogue: Op
     key = (x.shape, x.strides, x.dtype, y.shape, y.strides, y.dtype, None if z is None else (z.shape, z.strides, z.dtype),
            extra[0].dtype if extra else None, epilogue, out_dtype)
     plan = dispatcher._plans.get(key)
-    if plan is None:
+    if plan is None or plan._provisional:
         plan = _gemm_plan(dispatcher, x, y, z, extra, epilogue, out_dtype)
         dispatcher._remember(key, plan)
     c = plan._tensors[2]

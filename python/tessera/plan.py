@@ -57,7 +57,9 @@ class Plan:
         facts = self.info()
         self._packed_bytes: int = facts["packed_b_bytes"]
         self._host: bool = facts["host_memory"]
+        self._provisional = False  # whether its dispatcher may find a faster one
         self.config = KernelConfig(facts["config"])
+        self.source: str = facts["source"]
         self.workspace_bytes: int = facts["workspace_bytes"]
         self.packed_b_bytes: int = facts["packed_b_bytes"]
 

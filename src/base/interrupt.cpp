@@ -15,6 +15,7 @@ constexpr long kPatienceNs = 500'000'000;
 
 std::atomic<bool> stop{false}, finish_step{false}, requested{false};
 timer_t patience;
+thread_local const std::atomic<bool>* owners_stop = nullptr;
 
 // Only what a signal handler may call.
 void cut_short(int) {
@@ -50,7 +51,10 @@ void catch_interrupts() {
   handle(SIGINT, on_interrupt);
 }
 
-bool interrupted() { return stop; }
+bool interrupted() { return stop || (owners_stop && *owners_stop); }
+
+InterruptedBy::InterruptedBy(const std::atomic<bool>& stop) : outer_(owners_stop) { owners_stop = &stop; }
+InterruptedBy::~InterruptedBy() { owners_stop = outer_; }
 
 void set_interrupted(bool value) { stop = value; }
 

@@ -1,6 +1,8 @@
 // Ctrl-C. A program that wants to stop in order says so once; nothing here does anything before that.
 #pragma once
 
+#include <atomic>
+
 namespace tessera {
 
 // From here on the first Ctrl-C makes interrupted() true, so that loops stop after their step and programs
@@ -12,6 +14,19 @@ bool interrupted();
 // The same as Ctrl-C for the loops and programs of this process, and back; ends nothing by itself. Safe in a
 // signal handler.
 void set_interrupted(bool stop);
+
+// While it lives, interrupted() is also true on this thread once `stop` is: work that one owner alone calls
+// off.
+class InterruptedBy {
+ public:
+  explicit InterruptedBy(const std::atomic<bool>& stop);
+  ~InterruptedBy();
+  InterruptedBy(const InterruptedBy&) = delete;
+  InterruptedBy& operator=(const InterruptedBy&) = delete;
+
+ private:
+  const std::atomic<bool>* outer_;
+};
 
 // For work that ends by itself soon enough: from here on the first Ctrl-C only makes stop_requested() true,
 // and the second one ends the program at once with status 130.

@@ -9,9 +9,11 @@
 
 #include "backend/backend.h"
 #include "base/interrupt.h"
+#include "base/log.h"
 #include "codegen/render.h"
 #include "core/gemm_view.h"
 #include "model/learned.h"
+#include "runtime/background.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/plan_table.h"
 #include "runtime/race.h"
@@ -36,6 +38,30 @@ constexpr BuildInfo::From kFromCache[] = {BuildInfo::From::disk, BuildInfo::From
                                           BuildInfo::From::compiled};
 
 constexpr double kRaceBudgetMs = 3;
+
+// In the background a race is run again when its thread had less of its core than this, so often at most and
+// after such a pause: what else runs would decide it.
+constexpr double kQuietShare = 0.9;
+constexpr int kRaces = 5;
+constexpr std::chrono::milliseconds kRacePause{50}, kIdlePoll{2};
+
+double thread_cpu_us() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_nsec) / 1e3;
+}
+
+// Counts who is at work.
+class AtWork {
+ public:
+  explicit AtWork(std::atomic<int>& count) : count_(count) { ++count_; }
+  ~AtWork() { --count_; }
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+
+ private:
+  std::atomic<int>& count_;
+};
 
 Problem validated(Problem p) {
   p.validate();
@@ -69,6 +95,8 @@ struct Dispatcher::Impl {
   std::mutex modules_mutex;
   std::unordered_map<std::string, std::shared_ptr<Module>>
       modules;  // by symbol, which names the unit's content
+  std::atomic<int> getting{0};
+  Background background;  // last: it ends before what its jobs use
 
   SelectionInput input(const Problem& p, const GemmView& v) const { return {p, v, arch, options}; }
 
@@ -108,7 +136,9 @@ struct Dispatcher::Impl {
     if (!available.empty()) candidates = std::move(available);  // else get_or_build says what is missing
   }
 
-  Choice choose(const Problem& p, const GemmView& v, BuildInfo* info) {
+  // With `later`, what is left to time in the background goes there.
+  Choice choose(const Problem& p, const GemmView& v, BuildInfo* info,
+                std::vector<Candidate>* later = nullptr) {
     const auto start = Clock::now();
     ChoiceSource source;
     std::vector<Candidate> candidates = ranked_candidates(input(p, v), &source);
@@ -117,37 +147,86 @@ struct Dispatcher::Impl {
     keep_available(v, candidates);
     if (candidates[0].config != wanted) source = choice_source(options.policy);
     Choice choice{candidates[0].config, candidates[0].predicted_us, source};
-    if (options.policy == Policy::model_topk && source != ChoiceSource::tuned)
-      choice = fastest_of_top(p, v, candidates, info);
+    if (options.policy != Policy::model_topk || source == ChoiceSource::tuned) return choice;
+    candidates.resize(std::min<size_t>(candidates.size(), static_cast<size_t>(std::max(options.top_k, 1))));
+    if (!later || p.prepack_b || candidates.size() == 1) return fastest_of(p, v, candidates, info);
+    *later = std::move(candidates);
+    choice.source = ChoiceSource::model;
     return choice;
   }
 
-  Choice fastest_of_top(const Problem& p, const GemmView& v, std::span<const Candidate> ranked,
-                        BuildInfo* info) {
-    const size_t count = std::min<size_t>(ranked.size(), static_cast<size_t>(std::max(options.top_k, 1)));
+  // All compiled at once; one that fails has an error in its place.
+  std::vector<std::unique_ptr<Kernel>> make_all(const Problem& p, const GemmView& v,
+                                                std::span<const Candidate> wanted, BuildInfo* info,
+                                                std::vector<std::exception_ptr>& errors) {
+    const size_t count = wanted.size();
     std::vector<std::unique_ptr<Kernel>> kernels(count);
     std::vector<BuildInfo> infos(count);
-    std::vector<std::exception_ptr> errors(count);
+    errors.assign(count, nullptr);
     auto make_one = [&](size_t i) {
+      const InterruptedBy scope(background.stop());
       try {
         kernels[i] =
-            make(p, v, {ranked[i].config, ranked[i].predicted_us, ChoiceSource::measured}, &infos[i]);
+            make(p, v, {wanted[i].config, wanted[i].predicted_us, ChoiceSource::measured}, &infos[i]);
       } catch (...) { errors[i] = std::current_exception(); }
     };
     std::vector<std::thread> workers;
     for (size_t i = 1; i < count; ++i) workers.emplace_back(make_one, i);
     make_one(0);
     for (std::thread& w : workers) w.join();
-    for (size_t i = 0; i < count; ++i) {
-      if (errors[i]) std::rethrow_exception(errors[i]);
-      if (info) {
-        info->from = std::max(info->from, infos[i].from);
-        info->build_ms = std::max(info->build_ms, infos[i].build_ms);
-      }
+    for (size_t i = 0; info && i < count; ++i) {
+      info->from = std::max(info->from, infos[i].from);
+      info->build_ms = std::max(info->build_ms, infos[i].build_ms);
     }
-    const std::vector<double> us = race(kernels, kRaceBudgetMs);
-    const size_t best = static_cast<size_t>(std::min_element(us.begin(), us.end()) - us.begin());
-    return kernels[best]->choice();
+    return kernels;
+  }
+
+  static size_t fastest(const std::vector<double>& us) {
+    return static_cast<size_t>(std::min_element(us.begin(), us.end()) - us.begin());
+  }
+
+  Choice fastest_of(const Problem& p, const GemmView& v, std::span<const Candidate> top, BuildInfo* info) {
+    std::vector<std::exception_ptr> errors;
+    const auto kernels = make_all(p, v, top, info, errors);
+    for (const auto& e : errors) {
+      if (e) std::rethrow_exception(e);
+    }
+    return kernels[fastest(race(kernels, kRaceBudgetMs))]->choice();
+  }
+
+  // When no get() is at work, and again when others had the core.
+  std::vector<double> quiet_race(std::span<const std::unique_ptr<Kernel>> kernels) {
+    for (int i = 1;; ++i) {
+      while (getting > 0) {
+        throw_if_interrupted();
+        std::this_thread::sleep_for(kIdlePoll);
+      }
+      const double cpu = thread_cpu_us();
+      const auto start = Clock::now();
+      std::vector<double> us = race(kernels, kRaceBudgetMs);
+      const bool waits_for_device = kernels[0]->memory() != nullptr;
+      if (waits_for_device || i == kRaces || thread_cpu_us() - cpu >= kQuietShare * us_since(start))
+        return us;
+      std::this_thread::sleep_for(kRacePause);
+    }
+  }
+
+  // The fastest of `top` takes its problem's place. Those that do not compile are left out.
+  void refine(const Problem& p, const std::vector<Candidate>& top) {
+    const GemmView v = lower(p);
+    std::vector<std::exception_ptr> errors;
+    auto kernels = make_all(p, v, top, nullptr, errors);
+    throw_if_interrupted();
+    for (size_t i = 0; i < errors.size(); ++i) {
+      if (errors[i])
+        log(LogLevel::debug, "left out in the background: config=\"" + to_string(top[i].config) + "\"");
+    }
+    std::erase(kernels, nullptr);
+    if (kernels.empty()) return;
+    const size_t best = kernels.size() == 1 ? 0 : fastest(quiet_race(kernels));
+    log(LogLevel::debug, "timed in the background: problem=\"" + to_string(p) + "\" config=\"" +
+                             to_string(kernels[best]->choice().config) + "\"");
+    plans.replace(std::move(kernels[best]));
   }
 };
 
@@ -161,8 +240,15 @@ const Kernel& Dispatcher::get(const Problem& problem, BuildInfo* info) {
     const Problem p = validated(problem);
     if (const Kernel* hit = impl_->plans.find(p)) return *hit;
     const GemmView view = lower(p);
-    const Choice choice = impl_->choose(p, view, info);
-    return impl_->plans.insert(impl_->make(p, view, choice, info));
+    const AtWork at_work(impl_->getting);
+    std::vector<Candidate> later;
+    const Choice choice = impl_->choose(p, view, info, impl_->options.background ? &later : nullptr);
+    std::unique_ptr<Kernel> made = impl_->make(p, view, choice, info);
+    const Kernel* const mine = made.get();
+    const Kernel& kernel = impl_->plans.insert(std::move(made));
+    if (!later.empty() && &kernel == mine)
+      impl_->background.add([impl = impl_.get(), p, top = std::move(later)] { impl->refine(p, top); });
+    return kernel;
   });
 }
 
@@ -170,7 +256,8 @@ Choice Dispatcher::select(const Problem& problem, double* select_us) {
   return on_problem(problem, [&] {
     const Problem p = validated(problem);
     BuildInfo info;
-    Choice choice = impl_->choose(p, lower(p), &info);
+    std::vector<Candidate> later;
+    Choice choice = impl_->choose(p, lower(p), &info, impl_->options.background ? &later : nullptr);
     if (select_us) *select_us = info.select_us;
     return choice;
   });
@@ -249,6 +336,9 @@ std::vector<std::string> Dispatcher::build(
   return errors;
 }
 
+size_t Dispatcher::refining() const { return impl_->background.pending(); }
+void Dispatcher::settle() const { impl_->background.settle(); }
+
 const DispatcherOptions& Dispatcher::options() const { return impl_->options; }
 
 Json Dispatcher::describe() const {
@@ -256,7 +346,8 @@ Json Dispatcher::describe() const {
                        {"arch", impl_->arch.name},
                        {"threads", impl_->arch.compute_units},
                        {"compiler", impl_->backend->compiler_identity()},
-                       {"cache_dir", impl_->cache.directory()}});
+                       {"cache_dir", impl_->cache.directory()},
+                       {"refining", static_cast<int64_t>(refining())}});
 }
 
 }  // namespace tessera

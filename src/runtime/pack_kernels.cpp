@@ -13,7 +13,9 @@ namespace tessera {
 
 void add_kernels(PackWriter& writer, std::span<const Problem> problems, const PackKernelsOptions& options,
                  const std::function<void(size_t, size_t, const std::string&)>& progress) {
-  Dispatcher dispatcher(options.dispatcher);
+  DispatcherOptions settled = options.dispatcher;
+  settled.background = false;  // what goes into the pack is final
+  Dispatcher dispatcher(settled);
   const auto errors = dispatcher.build(problems, options.jobs, progress);
   throw_if_interrupted();
   for (const std::string& e : errors) {

@@ -1,5 +1,7 @@
 #include "runtime/plan_table.h"
 
+#include "tessera/error.h"
+
 namespace tessera {
 
 PlanTable::PlanTable() {
@@ -39,6 +41,25 @@ const Kernel& PlanTable::insert(std::unique_ptr<Kernel> kernel) {
   }
   size_.store(nodes_.size(), std::memory_order_release);
   return *nodes_.back()->kernel;
+}
+
+std::atomic<PlanTable::Node*>& PlanTable::slot_of(Slots& slots, const Node* node) {
+  size_t i = node->hash;
+  while (slots.nodes[i & slots.mask].load(std::memory_order_relaxed) != node) ++i;
+  return slots.nodes[i & slots.mask];
+}
+
+const Kernel& PlanTable::replace(std::unique_ptr<Kernel> kernel) {
+  std::lock_guard lock(mutex_);
+  auto node = std::make_unique<Node>(Node{hash(kernel->problem()), std::move(kernel)});
+  for (auto& there : nodes_) {
+    if (there->hash != node->hash || !(there->kernel->problem() == node->kernel->problem())) continue;
+    slot_of(*tables_.back(), there.get()).store(node.get(), std::memory_order_release);
+    std::swap(there, node);
+    replaced_.push_back(std::move(node));
+    return *there->kernel;
+  }
+  throw Error(ErrorCode::internal, "no kernel to replace for " + to_string(node->kernel->problem()));
 }
 
 size_t PlanTable::size() const { return size_.load(std::memory_order_acquire); }

@@ -22,6 +22,10 @@ class PlanTable {
   // The kernel now in the table for its problem: `kernel`, or one that was there first.
   const Kernel& insert(std::unique_ptr<Kernel> kernel);
 
+  // From now on `kernel` is the one for its problem, which is in the table. What find() gave before stays
+  // alive.
+  const Kernel& replace(std::unique_ptr<Kernel> kernel);
+
   size_t size() const;
 
  private:
@@ -37,11 +41,12 @@ class PlanTable {
     std::vector<std::atomic<Node*>> nodes;
   };
   static void place(Slots& slots, Node* node);
+  static std::atomic<Node*>& slot_of(Slots& slots, const Node* node);
 
   std::atomic<Slots*> current_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Slots>> tables_;
-  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<Node>> nodes_, replaced_;
   std::atomic<size_t> size_{0};
 };
 

@@ -89,7 +89,7 @@ def test_policies(dispatcher):
     with tessera.Dispatcher(threads=1, config=rows[-1]["config"]) as d:
         assert d.get(PROBLEM).config.text == rows[-1]["config"]
         assert d.info()["policy"] == "explicit"
-    with tessera.Dispatcher(threads=1, policy="model_topk", top_k=2) as d:
+    with tessera.Dispatcher(threads=1, policy="model_topk", top_k=2, background=False) as d:
         assert d.get(PROBLEM).info()["source"] == "measured"
     with tessera.Dispatcher("null:gfx942") as d:
         assert d.explain("gemm m=512 n=512 k=512 dtype=f16")["candidates"]
@@ -97,6 +97,68 @@ def test_policies(dispatcher):
                            ({"device": "tpu"}, "unknown device"), ({"threads": -1}, "threads")):
         with pytest.raises(tessera.BadInput, match=match):
             tessera.Dispatcher(**options)
+
+
+@pytest.fixture
+def two():
+    """A registry of the best and the worst predicted kernel, of which the worst comes first; and their configs."""
+    problem = "gemm m=384 n=384 k=384 dtype=f32 layout=rrr"
+    with tessera.Dispatcher(threads=1, database="none") as d:
+        rows = sorted(d.explain(problem)["candidates"], key=lambda row: row["predicted_us"])
+    registry = tessera.Registry("two")
+    registry.add(rows[0]["config"], exact=True)
+    registry.add(rows[-1]["config"], exact=True, priority=1)
+    return problem, registry, rows[-1]["config"], rows[0]["config"]
+
+
+def test_model_topk_answers_at_once_and_improves(two):
+    problem, registry, slow, fast = two
+    a, b = np.ones((384, 384), np.float32), np.ones((384, 384), np.float32)
+    with tessera.Dispatcher(threads=1, policy="model_topk", top_k=2, registry=registry, database="none") as d:
+        first = d.get(problem)
+        assert (first.config.text, first.source) == (slow, "model")
+        assert (tessera.gemm(a, b, dispatcher=d) == 384).all()
+        assert d.settle() and d.info()["refining"] == 0
+        then = d.get(problem)
+        assert (then.config.text, then.source) == (fast, "measured")
+        assert d.get(problem) is then and first.config.text == slow
+        for run in (first, then, lambda a, b: d.run(problem, a, b), lambda a, b: tessera.gemm(a, b, dispatcher=d)):
+            assert (run(a, b) == 384).all()
+        assert {call._kernel.value for call in d._calls.values()} == {then._handle.value}
+
+
+def test_ends_of_a_dispatcher_at_work_in_the_background(python, tmp_path):
+    slow = tmp_path / "slow-c++"  # the first kernel is compiled; each later one takes a minute
+    slow.write_text(f'#!/bin/sh\ncase "$*" in *" -o "*) ;; *) exec g++ "$@" ;; esac\n'
+                    f'if mkdir {tmp_path}/once 2>/dev/null; then exec g++ "$@"; fi\n: >{tmp_path}/at-work\nexec sleep 60\n')
+    slow.chmod(0o700)
+    python(f"""
+import os, signal, sys, time, tessera
+def begin():
+    d = tessera.Dispatcher(threads=1, policy="model_topk", top_k=2, database="none")
+    plan = d.get("gemm m=24 n=16 k=8 dtype=f16")
+    assert plan.source == "model", plan.source
+    while not os.path.exists({str(tmp_path / 'at-work')!r}):
+        assert d.info()["refining"]
+        time.sleep(0.005)
+    return d
+d = begin()
+assert not d.settle(timeout=0.01)
+pid = os.fork()
+if pid == 0:
+    signal.alarm(20)  # nothing here waits for the thread that the parent has
+    try:
+        d.info()
+        os._exit(3)
+    except tessera.DeviceError:
+        pass
+    d.close()
+    sys.exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+start = time.monotonic()
+d.close()
+assert time.monotonic() - start < 20, "close waited for the compiler"
+""", timeout=50, TESSERA_CXX=str(slow), TESSERA_CACHE_DIR=str(tmp_path / "cache"), TESSERA_PACK_PATH="")
 
 
 def test_a_heuristic_of_ones_own():

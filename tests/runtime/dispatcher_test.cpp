@@ -105,6 +105,7 @@ TEST(Dispatcher, PoliciesChooseAsTheySay) {
   o = options();
   o.policy = Policy::model_topk;
   o.top_k = 2;
+  o.background = false;
   Dispatcher topk(o);
   const Kernel& kernel = topk.get(p);
   EXPECT_EQ(kernel.choice().source, ChoiceSource::measured);

@@ -1,0 +1,78 @@
+#include "runtime/background.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "base/interrupt.h"
+
+namespace tessera {
+
+struct Background::State {
+  mutable std::mutex mutex;
+  mutable std::condition_variable idle;
+  std::deque<std::function<void()>> jobs;  // the first is under way while `running`
+  std::thread thread;
+  bool running = false;
+  std::atomic<bool> stop{false};
+  pid_t owner = getpid();
+
+  void work() {
+    const InterruptedBy scope(stop);
+    std::unique_lock lock(mutex);
+    while (!jobs.empty() && !stop) {
+      std::function<void()> job = std::move(jobs.front());
+      lock.unlock();
+      try {
+        job();
+      } catch (...) {}
+      job = {};  // what it holds goes before it counts as done
+      lock.lock();
+      jobs.pop_front();
+    }
+    jobs.clear();
+    running = false;
+    idle.notify_all();
+  }
+};
+
+Background::Background() : state_(new State) {}
+
+Background::~Background() {
+  if (state_->owner != getpid()) return;
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->stop = true;
+  }
+  if (state_->thread.joinable()) state_->thread.join();
+  delete state_;
+}
+
+void Background::add(std::function<void()> job) {
+  State& s = *state_;
+  std::lock_guard lock(s.mutex);
+  if (s.stop) return;
+  s.jobs.push_back(std::move(job));
+  if (s.running) return;
+  if (s.thread.joinable()) s.thread.join();  // it let go of the mutex for good
+  s.running = true;
+  s.thread = std::thread([&s] { s.work(); });
+}
+
+size_t Background::pending() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->jobs.size();
+}
+
+void Background::settle() const {
+  std::unique_lock lock(state_->mutex);
+  state_->idle.wait(lock, [&] { return !state_->running; });
+}
+
+const std::atomic<bool>& Background::stop() const { return state_->stop; }
+
+}  // namespace tessera
