@@ -90,7 +90,7 @@ TSR_API tsr_status tsr_describe(const char* what, const char* text, char** json)
  *   "train"     {"database", "out": FILE, "arch", "operation", "units", "from", "rounds", "depth", "rate",
  *               "seed"}
  *   "evaluate"  {"database", "operation", "fold": "test" | "valid" | "train", "units", "model", "device",
- *               "csv": FILE, "html": FILE}, and RUN
+ *               "peer": another library of the program's, "csv": FILE, "html": FILE}, and RUN
  *   RUN         "jobs", "budget_s", "limit_s", "group", "budget_ms", "cold", "cache_dir", "program": kernels
  * are measured in child processes of the program `tessera`, which is this one, TESSERA_PROGRAM's,
  *               ../bin/tessera beside the library, or PATH's

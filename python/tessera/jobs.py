@@ -96,12 +96,13 @@ def train(out: Path, *, database: Optional[Path] = None, arch: Optional[str] = N
 
 
 def evaluate(model: Optional[Path] = None, *, database: Optional[Path] = None, operation: str = "gemm", fold: str = "test",
-             units: Optional[int] = None, device: str = "cpu", csv: Optional[Path] = None, html: Optional[Path] = None,
-             progress: Progress = None, **run: Any) -> Dict[str, Any]:
+             units: Optional[int] = None, device: str = "cpu", peer: Optional[str] = None, csv: Optional[Path] = None,
+             html: Optional[Path] = None, progress: Progress = None, **run: Any) -> Dict[str, Any]:
     """Judges a model's choices against the best configurations on the problems of a fold ("test", "valid", "train") of a
     database (None: the user's own), all timed afresh and in turn. model: None for the shipped one, "analytic" or a file;
-    units: cores of the measurements, where there are several; csv, html: files to write rows and a report to; `run` as of
-    tune(). Returns {"model", "problems", "left_out", "choice", "top3", "analytic", "fixed", "regimes", "rows"}: scores are
-    best time / time of the choice. Raises BadInput where the fold has no measured problem, Unsupported as tune()."""
+    units: cores of the measurements, where there are several; peer: another library to time beside the choices, of those
+    in TESSERA_PEER_PATH; csv, html: files to write rows and a report to; `run` as of tune(). Returns {"model", "problems",
+    "left_out", "choice", "top3", "analytic", "fixed", "regimes", "rows"}, with a peer also "peer", of a learned model
+    "importance": scores are best time / time of the choice. Raises BadInput where the fold has no measured problem, Unsupported as tune()."""
     return job("evaluate", progress, model=model, database=database, operation=operation, fold=fold, units=units,
-               device=device, csv=csv, html=html, **run)
+               device=device, peer=peer, csv=csv, html=html, **run)

@@ -230,13 +230,15 @@ Json evaluate_job(const Json& options, const JobProgress& progress) {
   const Fold fold = parse_fold(text_member(in, "fold", to_string(Fold::test)));
   int units = 0;
   if (const Json* v = in.find("units")) units = read_int(*v, 0);
-  const SweepOptions sweep = run_options(in);
+  const std::string peer = text_member(in, "peer");
+  EvaluateOptions o{.sweep = run_options(in), .device = device};
   in.finish();
+  if (!peer.empty()) o.peer = Peer::load(peer);
   const TrainingData data =
       training_data(Database(path, Database::Mode::read), detect_cpu().name, operation, units);
   const Model& judged = model_for(model, data.arch, data.problems[0].problem);
   note_device_use();
-  const Evaluation e = evaluate(data, fold, judged, sweep, device, data.arch.compute_units, stages(progress));
+  const Evaluation e = evaluate(data, fold, judged, o, stages(progress));
   throw_if_interrupted();
   if (!csv.empty()) write_file_whole(csv, to_csv(e));
   if (!html.empty()) write_file_whole(html, to_html(e));

@@ -13,6 +13,7 @@ constexpr Option kOptions[] = {
     {"--operation", "OP", "gemm, conv_fwd, ... (gemm)"},
     {"--fold", "F", "test, valid or train (test)"},
     {"--units", "N", "cores or compute units of the measurements, when there are several"},
+    {"--peer", "NAME", "another library, timed beside the choices", Complete::peer},
     {"--csv", "FILE", "one row per problem", Complete::file},
     {"--html", "FILE", "a report of its own", Complete::file},
     {"--jobs", "N", "compilers at once; 0 = all cores"},
@@ -32,11 +33,13 @@ int run(const Invocation& call) {
       training_data(Database(call.database(), Database::Mode::read), arch.name,
                     call.value("--operation", "gemm"), static_cast<int>(call.integer("--units", 0)));
   const Model& model = model_for(d.model, data.arch, data.problems[0].problem);
+  EvaluateOptions options{.sweep = sweep_options(call), .device = d.device};
+  if (call.has("--peer")) options.peer = Peer::load(call.value("--peer"));
   finish_step_on_interrupt();
   Evaluation e;
   {
     SweepBars bars(call);
-    e = evaluate(data, fold, model, sweep_options(call), d.device, data.arch.compute_units, std::ref(bars));
+    e = evaluate(data, fold, model, options, std::ref(bars));
   }
   if (call.has("--csv")) write_file_whole(call.value("--csv"), to_csv(e));
   if (call.has("--html")) write_file_whole(call.value("--html"), to_html(e));
@@ -55,6 +58,7 @@ int run(const Invocation& call) {
     add("best of its first three", all.at("top3"));
     add("analytic", all.at("analytic"));
     add("one for all", all.at("fixed"));
+    if (!e.peer.empty()) add(e.peer, all.at("peer"));
     for (const Json& r : all.at("regimes").items()) add("choice, " + r.at("regime").as_string(), r);
     print(table.text());
     if (e.left_out) print(std::to_string(e.left_out) + " problems were left out: no fresh time");

@@ -169,6 +169,31 @@ void LearnedModel::predict(const GemmView& v, const ArchSpec& a, std::span<const
   }
 }
 
+std::vector<FeatureShare> LearnedModel::importance() const {
+  std::vector<double> weight(names_.size());
+  double total = 0;
+  std::vector<std::pair<size_t, double>> open;  // nodes below a question, and what their own counts
+  for (const uint32_t root : forest_.roots()) {
+    open.emplace_back(root, 1);
+    while (!open.empty()) {
+      const auto [at, counts] = open.back();
+      open.pop_back();
+      const ForestNode& node = forest_.nodes()[at];
+      if (node.feature == ForestNode::kLeaf) continue;
+      weight[node.feature] += counts;
+      total += counts;
+      open.emplace_back(at + 1, counts / 2);
+      open.emplace_back(root + node.right, counts / 2);
+    }
+  }
+  std::vector<FeatureShare> out;
+  for (size_t i = 0; i < names_.size(); ++i) {
+    if (weight[i] > 0) out.push_back({names_[i], weight[i] / total});
+  }
+  std::stable_sort(out.begin(), out.end(), [](auto& x, auto& y) { return x.share > y.share; });
+  return out;
+}
+
 const Model& model_for(const std::string& choice, const ArchSpec& a, const Problem& p) {
   if (choice == analytic_model().name()) return analytic_model();
   static std::mutex mutex;

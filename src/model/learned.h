@@ -27,6 +27,12 @@ struct ModelScope {
   bool covers(const ArchSpec& a, const Problem& p) const;
 };
 
+// What share of a model's questions is about one feature: a question at depth d of a tree counts 2^-d.
+struct FeatureShare {
+  std::string name;
+  double share;
+};
+
 // predicted time = analytic prediction * exp(sum of the trees)
 class LearnedModel : public Model {
  public:
@@ -43,6 +49,7 @@ class LearnedModel : public Model {
   const std::vector<std::string>& feature_names() const { return names_; }
   const Forest& forest() const { return forest_; }
   const Json& made() const { return made_; }
+  std::vector<FeatureShare> importance() const;  // largest first, features never asked for left out
 
   void predict(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                std::span<double> us) const override;

@@ -7,8 +7,11 @@
 #include <random>
 
 #include "base/fs.h"
+#include "base/interrupt.h"
 #include "base/text.h"
+#include "tessera/dispatcher.h"
 #include "tessera/error.h"
+#include "tune/bench.h"
 
 namespace tessera {
 namespace {
@@ -69,31 +72,61 @@ Json figures(const std::vector<double>& e) {
                        {"geomean", s.geomean}});
 }
 
+bool strided(const Problem& p) {
+  return std::any_of(p.conv.stride.begin(), p.conv.stride.end(), [](int64_t s) { return s > 1; });
+}
+bool unaligned(const GemmView& v) { return v.n % 16 != 0 || v.k % 16 != 0; }
+
 constexpr Regime kRegimes[] = {
-    {"m <= 16", [](const GemmView& v) { return v.m <= 16; }},
-    {"k <= 64", [](const GemmView& v) { return v.k <= 64; }},
-    {"unaligned", [](const GemmView& v) { return v.n % 16 != 0 || v.k % 16 != 0; }},
-    {"grouped", [](const GemmView& v) { return v.groups > 1; }},
+    {"m <= 16", [](const Problem&, const GemmView& v) { return v.m <= 16; }},
+    {"k <= 64", [](const Problem&, const GemmView& v) { return v.k <= 64; }},
+    {"unaligned", [](const Problem&, const GemmView& v) { return unaligned(v); }},
+    {"grouped", [](const Problem&, const GemmView& v) { return v.groups > 1; }},
+    {"depthwise",
+     [](const Problem& p, const GemmView&) { return is_conv(p.op) && p.conv.g > 1 && p.conv.c == 1; }},
+    {"strided", [](const Problem& p, const GemmView&) { return is_conv(p.op) && strided(p); }},
+    {"3-D", [](const Problem& p, const GemmView&) { return is_conv(p.op) && p.conv.dims == 3; }},
     {"others",
-     [](const GemmView& v) {
-       return v.m > 16 && v.k > 64 && v.n % 16 == 0 && v.k % 16 == 0 && v.groups == 1;
+     [](const Problem& p, const GemmView& v) {
+       return v.m > 16 && v.k > 64 && !unaligned(v) && v.groups == 1 &&
+              !(is_conv(p.op) && (strided(p) || p.conv.dims == 3));
      }},
 };
+
+// What the peer takes in relation to the choice, both in turns; 0 where one of them does not run.
+double peer_ratio(const EvaluatedProblem& row, const std::string& cache_dir, const EvaluateOptions& o,
+                  int threads) {
+  DispatcherOptions d{.device = o.device, .threads = threads, .policy = Policy::explicit_config};
+  d.config = row.choice;
+  d.cache_dir = cache_dir;
+  Dispatcher dispatcher(d);
+  const BenchRow timed = bench_problem(dispatcher, {row.family, row.problem}, {o.peer},
+                                       {.threads = threads, .measure = {.min_rounds = kRounds}});
+  return timed.time_us > 0 && !timed.peers.empty() ? timed.peers[0].time_us / timed.time_us : 0;
+}
+
+// Share of the problems whose best is as fast.
+double hit(const Evaluation& e, double EvaluatedProblem::*us) {
+  const auto hits = std::count_if(e.problems.begin(), e.problems.end(),
+                                  [&](const EvaluatedProblem& p) { return p.*us > 0 && p.*us <= p.best_us; });
+  return e.problems.empty() ? 0 : static_cast<double>(hits) / static_cast<double>(e.problems.size());
+}
 
 }  // namespace
 
 std::span<const Regime> regimes() { return kRegimes; }
 
-Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, SweepOptions sweep,
-                    const std::string& device, int threads,
+Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, EvaluateOptions options,
                     const std::function<void(const SweepProgress&)>& progress) {
   if (data.count(fold) == 0)
     throw Error(ErrorCode::bad_input,
                 "no measured problem is in the fold '" + std::string(to_string(fold)) + "'");
-  sweep.timing.min_rounds = kRounds;
-  sweep.timing.give_up_at = 0;
+  options.sweep.timing.min_rounds = kRounds;
+  options.sweep.timing.give_up_at = 0;
+  const int threads = data.arch.compute_units;
   const std::string fixed = fixed_choice(data);
-  SweepPlan plan{.device = device, .threads = threads, .arch = data.arch.name, .configs = {}, .problems = {}};
+  SweepPlan plan{
+      .device = options.device, .threads = threads, .arch = data.arch.name, .configs = {}, .problems = {}};
   std::map<std::string, size_t> index_of;
   struct Asked {
     const MeasuredProblem* problem;
@@ -128,9 +161,11 @@ Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, Swe
   }
   const TempDir dir(temp_directory());
   write_sweep_plan(plan, dir.path());
-  run_sweep(dir.path(), sweep, progress);
+  if (options.sweep.cache_dir.empty()) options.sweep.cache_dir = dir.path() + "/kernels";
+  run_sweep(dir.path(), options.sweep, progress);
   const SweepResults results = SweepResults::read(dir.path());
   Evaluation out{std::string(model.name()), {}, 0};
+  if (const auto* learned = dynamic_cast<const LearnedModel*>(&model)) out.importance = learned->importance();
   for (size_t i = 0; i < asked.size(); ++i) {
     const Asked& a = asked[i];
     const std::string text = to_string(a.problem->problem);
@@ -163,6 +198,13 @@ Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, Swe
       ++out.left_out;
     }
   }
+  if (!options.peer) return out;
+  out.peer = options.peer->name();
+  for (size_t i = 0; i < out.problems.size() && !stop_requested(); ++i) {
+    EvaluatedProblem& row = out.problems[i];
+    if (progress) progress({"timing the peer", i, out.problems.size(), to_string(row.problem)});
+    row.peer_us = row.choice_us * peer_ratio(row, options.sweep.cache_dir, options, threads);
+  }
   return out;
 }
 
@@ -170,47 +212,63 @@ Json to_json(const Evaluation& e) {
   const std::vector<double> choice = efficiencies(e, &EvaluatedProblem::choice_us);
   Json rows = Json::array(), by_regime = Json::array();
   for (const EvaluatedProblem& p : e.problems) {
-    rows.push(Json::object({{"problem", to_string(p.problem)},
-                            {"family", p.family},
-                            {"efficiency", p.best_us / p.choice_us},
-                            {"choice", p.choice},
-                            {"choice_us", p.choice_us},
-                            {"predicted_us", p.predicted_us},
-                            {"top3_us", p.top3_us},
-                            {"analytic_us", p.analytic_us},
-                            {"fixed_us", p.fixed_us},
-                            {"best", p.best},
-                            {"best_us", p.best_us}}));
+    Json row = Json::object({{"problem", to_string(p.problem)},
+                             {"family", p.family},
+                             {"efficiency", p.best_us / p.choice_us},
+                             {"choice", p.choice},
+                             {"choice_us", p.choice_us},
+                             {"predicted_us", p.predicted_us},
+                             {"top3_us", p.top3_us},
+                             {"analytic_us", p.analytic_us},
+                             {"fixed_us", p.fixed_us},
+                             {"best", p.best},
+                             {"best_us", p.best_us}});
+    if (!e.peer.empty()) row.set("peer_us", p.peer_us);
+    rows.push(std::move(row));
   }
   for (const Regime& r : regimes()) {
     std::vector<double> some;
     for (const EvaluatedProblem& p : e.problems) {
-      if (r.holds(lower(p.problem))) some.push_back(p.best_us / p.choice_us);
+      if (r.holds(p.problem, lower(p.problem))) some.push_back(p.best_us / p.choice_us);
     }
     if (!some.empty()) by_regime.push(figures(some).set("regime", r.name));
   }
-  return Json::object({{"model", e.model},
-                       {"problems", static_cast<int64_t>(e.problems.size())},
-                       {"left_out", static_cast<int64_t>(e.left_out)},
-                       {"choice", figures(choice)
-                                      .set("mean_interval", interval(choice, &ModelScore::mean))
-                                      .set("p10_interval", interval(choice, &ModelScore::p10))},
-                       {"top3", figures(efficiencies(e, &EvaluatedProblem::top3_us))},
-                       {"analytic", figures(efficiencies(e, &EvaluatedProblem::analytic_us))},
-                       {"fixed", figures(efficiencies(e, &EvaluatedProblem::fixed_us))},
-                       {"regimes", std::move(by_regime)},
-                       {"rows", std::move(rows)}});
+  Json out = Json::object(
+      {{"model", e.model},
+       {"problems", static_cast<int64_t>(e.problems.size())},
+       {"left_out", static_cast<int64_t>(e.left_out)},
+       {"choice", figures(choice)
+                      .set("hit", hit(e, &EvaluatedProblem::choice_us))
+                      .set("mean_interval", interval(choice, &ModelScore::mean))
+                      .set("p10_interval", interval(choice, &ModelScore::p10))},
+       {"top3",
+        figures(efficiencies(e, &EvaluatedProblem::top3_us)).set("hit", hit(e, &EvaluatedProblem::top3_us))},
+       {"analytic", figures(efficiencies(e, &EvaluatedProblem::analytic_us))},
+       {"fixed", figures(efficiencies(e, &EvaluatedProblem::fixed_us))},
+       {"regimes", std::move(by_regime)},
+       {"rows", std::move(rows)}});
+  if (!e.peer.empty())
+    out.set("peer", figures(efficiencies(e, &EvaluatedProblem::peer_us)).set("name", e.peer));
+  if (!e.importance.empty()) {
+    Json shares = Json::array();
+    for (const FeatureShare& f : e.importance)
+      shares.push(Json::object({{"feature", f.name}, {"share", f.share}}));
+    out.set("importance", std::move(shares));
+  }
+  return out;
 }
 
 std::string to_csv(const Evaluation& e) {
   std::string out =
-      "problem,family,efficiency,choice,choice_us,predicted_us,top3_us,analytic_us,fixed_us,best,best_us\n";
+      "problem,family,efficiency,choice,choice_us,predicted_us,top3_us,analytic_us,fixed_us,best,best_us";
+  out += e.peer.empty() ? "\n" : ",peer_us\n";
   for (const EvaluatedProblem& p : e.problems) {
     out += csv_cell(to_string(p.problem)) + ',' + p.family + ',' + format("%.4f", p.best_us / p.choice_us) +
            ',' + csv_cell(p.choice);
     for (double us : {p.choice_us, p.predicted_us, p.top3_us, p.analytic_us, p.fixed_us})
       out += format(",%.5g", us);
-    out += ',' + csv_cell(p.best) + format(",%.5g\n", p.best_us);
+    out += ',' + csv_cell(p.best) + format(",%.5g", p.best_us);
+    out += e.peer.empty() ? "\n" : format(",%.5g\n", p.peer_us);
   }
   return out;
 }

@@ -33,6 +33,20 @@ TEST(LearnedModel, CorrectsTheAnalyticModel) {
   }
 }
 
+TEST(LearnedModel, ImportanceCountsQuestionsByTheirDepth) {
+  constexpr uint16_t leaf = ForestNode::kLeaf;
+  Forest forest;  // asks feature 1, then on its right feature 0; a second tree asks feature 1
+  forest.add_tree(std::vector<ForestNode>{{1, 1, 2}, {0, leaf, 0}, {2, 0, 4}, {0, leaf, 0}, {1, leaf, 0}});
+  forest.add_tree(std::vector<ForestNode>{{3, 1, 2}, {0, leaf, 0}, {1, leaf, 0}});
+  const LearnedModel model({"x86_avx512", "gemm", {"f32"}, {1}}, {"tile_m", "log2_m", "log2_k"}, forest, {});
+  const auto shares = model.importance();
+  ASSERT_EQ(shares.size(), 2u);
+  EXPECT_EQ(shares[0].name, "log2_m");
+  EXPECT_DOUBLE_EQ(shares[0].share, 0.8);
+  EXPECT_EQ(shares[1].name, "tile_m");
+  EXPECT_DOUBLE_EQ(shares[1].share, 0.2);
+}
+
 TEST(LearnedModel, FileRoundTripAndAnyDamageIsRefused) {
   const std::string bytes = halving().bytes();
   const auto read = LearnedModel::parse(bytes, "test");
