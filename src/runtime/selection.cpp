@@ -149,20 +149,22 @@ Policy parse_policy(std::string_view text) {
 }
 
 std::string why_nothing_is_legal(const GemmView& view, const ArchSpec& arch) {
-  std::map<std::string_view, int> refused;
+  std::map<const Rule*, int> refused;
   int total = 0;
   for_each_candidate(view, arch, [&](const KernelConfig& c) {
     ++total;
-    if (const Rule* rule = rejected_by(view, c, arch)) ++refused[rule->name];
+    if (const Rule* rule = rejected_by(view, c, arch)) ++refused[rule];
   });
   if (arch.instructions_for(view.a.type, view.b.type).empty()) {
     return arch.name + " has no instruction for " + std::string(to_string(view.a.type)) + " x " +
            std::string(to_string(view.b.type));
   }
   std::string text =
-      "no legal configuration on " + arch.name + ": of " + std::to_string(total) + " candidates";
-  for (const auto& [rule, count] : refused)
-    text += ", " + std::to_string(count) + " refused by " + std::string(rule);
+      "no legal configuration on " + arch.name + " among " + std::to_string(total) + " candidates";
+  for (const auto& [rule, count] : refused) {
+    text += "; " + std::to_string(count) + " refused by " + std::string(rule->name) + ": " +
+            std::string(rule->reason);
+  }
   return text;
 }
 
