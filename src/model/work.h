@@ -38,7 +38,7 @@ namespace tessera {
   X(amx_sums, "keeping one tile of sums between chunks of k")                                             \
   X(amx_config, "configuring and releasing the tiles, per run")                                           \
   X(amx_pack, "times pack_copy and pack_transpose for words of tiles")                                    \
-  X(amx_turn, "times pack_transpose for tiles of a left operand that k runs across")                       \
+  X(amx_turn, "times pack_transpose for tiles of a left operand that k runs across")                      \
   X(amx_swapped, "times the epilogue of C stored across its rows")                                        \
   X(call, "one run, whatever it computes")                                                                \
   X(block_call, "one call from the driver into the generated unit")                                       \

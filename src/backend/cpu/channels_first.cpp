@@ -1,11 +1,11 @@
 #include "backend/cpu/channels_first.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "backend/check_buffers.h"
 #include "backend/cpu/arena.h"
+#include "backend/cpu/element.h"
 #include "backend/cpu/transpose.h"
 #include "core/lower_conv.h"
 #include "core/tile_math.h"
@@ -38,28 +38,6 @@ const char* turned(const Turned& t, const char* from, int64_t some, char*& space
   space += t.space(some);
   transpose(from, to, some, t.channels, t.points, t.element, threads);
   return to;
-}
-
-float from_bf16(uint16_t v) { return std::bit_cast<float>(uint32_t{v} << 16); }
-uint16_t to_bf16(float v) {
-  const auto bits = std::bit_cast<uint32_t>(v);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40);  // NaN
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-float load(DType t, const char* from) {
-  if (t == DType::f32) return *reinterpret_cast<const float*>(from);
-  if (t == DType::f16) return static_cast<float>(*reinterpret_cast<const _Float16*>(from));
-  return from_bf16(*reinterpret_cast<const uint16_t*>(from));
-}
-void store(DType t, char* to, float v) {
-  if (t == DType::f32) {
-    *reinterpret_cast<float*>(to) = v;
-  } else if (t == DType::f16) {
-    *reinterpret_cast<_Float16*>(to) = static_cast<_Float16>(v);
-  } else {
-    *reinterpret_cast<uint16_t*>(to) = to_bf16(v);
-  }
 }
 
 class ChannelsFirst : public Kernel {
@@ -210,8 +188,8 @@ class ChannelsFirst : public Kernel {
       for (int64_t c = 0; c < c_.channels; ++c) {
         for (int64_t t = 0; t < c_.points; ++t, to += c_.element) {
           float v = factor * sums[k * filter + t * c_.channels + c];
-          if (old != 0) v += old * load(problem_.out, to);
-          store(problem_.out, to, v);
+          if (old != 0) v += old * read_float(to, problem_.out);
+          write_float(to, problem_.out, v);
         }
       }
     }

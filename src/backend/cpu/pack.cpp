@@ -1,60 +1,17 @@
 #include "backend/cpu/pack.h"
 
-#include <cmath>
 #include <cstring>
-#include <limits>
 
+#include "backend/cpu/element.h"
 #include "core/tile_math.h"
 
 namespace tessera {
 namespace {
 
-float bits_to_float(uint32_t bits) {
-  float f;
-  std::memcpy(&f, &bits, 4);
-  return f;
-}
-
 uint32_t float_to_bits(float f) {
   uint32_t bits;
   std::memcpy(&bits, &f, 4);
   return bits;
-}
-
-// sign, exponent and mantissa fields of a small float; NaN and infinity where the format has them.
-float small_float(uint32_t sign, int exponent, int mantissa, int mantissa_bits, int bias, bool special) {
-  float magnitude;
-  if (special) {
-    magnitude = mantissa ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
-  } else if (exponent == 0) {
-    magnitude = std::ldexp(static_cast<float>(mantissa), 1 - bias - mantissa_bits);
-  } else {
-    magnitude =
-        std::ldexp(static_cast<float>(mantissa + (1 << mantissa_bits)), exponent - bias - mantissa_bits);
-  }
-  return sign ? -magnitude : magnitude;
-}
-
-float read_float(const char* p, DType t) {
-  uint8_t byte = 0;
-  uint16_t half = 0;
-  switch (t) {
-    case DType::f32: {
-      float f;
-      std::memcpy(&f, p, 4);
-      return f;
-    }
-    case DType::bf16: std::memcpy(&half, p, 2); return bits_to_float(uint32_t{half} << 16);
-    case DType::f16:
-      std::memcpy(&half, p, 2);
-      return small_float(half >> 15, half >> 10 & 31, half & 1023, 10, 15, (half >> 10 & 31) == 31);
-    case DType::f8e5m2:
-      std::memcpy(&byte, p, 1);
-      return small_float(byte >> 7, byte >> 2 & 31, byte & 3, 2, 15, (byte >> 2 & 31) == 31);
-    default:
-      std::memcpy(&byte, p, 1);
-      return small_float(byte >> 7, byte >> 3 & 15, byte & 7, 3, 7, (byte & 127) == 127);
-  }
 }
 
 // The bits of one element in the compute type.
