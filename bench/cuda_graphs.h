@@ -10,19 +10,29 @@
 
 namespace tessera {
 
-#define TESSERA_BENCH_DRIVER(X)                                                                   \
-  X(cuInit)                                                                                       \
-  X(cuDevicePrimaryCtxRetain)                                                                     \
-  X(cuCtxSetCurrent)                                                                              \
-  X(cuStreamCreate)                                                                               \
-  X(cuStreamSynchronize)                                                                          \
-  X(cuStreamBeginCapture_v2)                                                                      \
-  X(cuStreamEndCapture)                                                                           \
-  X(cuGraphInstantiateWithFlags)                                                                  \
-  X(cuGraphLaunch)                                                                                \
-  X(cuGraphDestroy) X(cuGraphExecDestroy) X(cuEventCreate) X(cuEventRecord) X(cuEventElapsedTime) \
-      X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyDtoD_v2)   \
-          X(cuMemsetD8Async)
+// clang-format off
+#define TESSERA_BENCH_DRIVER(X) \
+  X(cuInit) \
+  X(cuDevicePrimaryCtxRetain) \
+  X(cuCtxSetCurrent) \
+  X(cuStreamCreate) \
+  X(cuStreamSynchronize) \
+  X(cuStreamBeginCapture_v2) \
+  X(cuStreamEndCapture) \
+  X(cuGraphInstantiateWithFlags) \
+  X(cuGraphLaunch) \
+  X(cuGraphDestroy) \
+  X(cuGraphExecDestroy) \
+  X(cuEventCreate) \
+  X(cuEventRecord) \
+  X(cuEventElapsedTime) \
+  X(cuMemAlloc_v2) \
+  X(cuMemFree_v2) \
+  X(cuMemcpyHtoD_v2) \
+  X(cuMemcpyDtoH_v2) \
+  X(cuMemcpyDtoD_v2) \
+  X(cuMemsetD8Async)
+// clang-format on
 #define TESSERA_DECLARE(f) extern decltype(&f) p_##f;
 TESSERA_BENCH_DRIVER(TESSERA_DECLARE)
 #undef TESSERA_DECLARE

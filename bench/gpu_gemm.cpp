@@ -21,6 +21,7 @@
 #include "gpu_configs.h"
 #include "lt_matmul.h"
 #include "tessera/dispatcher.h"
+#include "tune/element.h"
 #include "tune/operands.h"
 #include "tune/suite.h"
 
@@ -34,18 +35,6 @@ std::map<std::string, std::string> options = {{"dtype", "bf16"},  {"policy", "mo
                                               {"all_algos", "1"}, {"warm_ms", "60"},   {"configs", "0"}};
 double number(const char* key) { return std::atof(options[key].c_str()); }
 
-double element(DType t, const void* p, size_t i) {
-  if (t == DType::bf16) {
-    const uint32_t bits = static_cast<uint32_t>(static_cast<const uint16_t*>(p)[i]) << 16;
-    float f;
-    std::memcpy(&f, &bits, 4);
-    return f;
-  }
-  if (t == DType::f16) return static_cast<double>(static_cast<const _Float16*>(p)[i]);
-  if (t == DType::i32) return static_cast<const int32_t*>(p)[i];
-  return static_cast<const float*>(p)[i];
-}
-
 // ||x - y|| / ||y|| over what both hold, at most most_bytes of it.
 double difference(DType t, const void* x, const void* y, size_t count, size_t most_bytes) {
   const size_t n = std::min(count, most_bytes / static_cast<size_t>(bytes_of(t)));
@@ -54,7 +43,8 @@ double difference(DType t, const void* x, const void* y, size_t count, size_t mo
   CU(cuMemcpyDtoH_v2(b.data(), reinterpret_cast<CUdeviceptr>(y), b.size()));
   double error = 0, norm = 0;
   for (size_t i = 0; i < n; ++i) {
-    const double p = element(t, a.data(), i), q = element(t, b.data(), i);
+    const auto at = static_cast<int64_t>(i);
+    const double p = load_element(t, a.data(), at), q = load_element(t, b.data(), at);
     error += (p - q) * (p - q);
     norm += q * q;
   }

@@ -23,8 +23,14 @@ template <class T, int... i>
 void interleave(typename Vector<T>::Type x, typename Vector<T>::Type y, typename Vector<T>::Type& low,
                 typename Vector<T>::Type& high, std::integer_sequence<int, i...>) {
   constexpr int n = Vector<T>::kLanes;
+#if __has_builtin(__builtin_shufflevector)
   low = __builtin_shufflevector(x, y, (i / 2 + i % 2 * n)...);
   high = __builtin_shufflevector(x, y, (n / 2 + i / 2 + i % 2 * n)...);
+#else  // GCC before 12
+  using Lanes = typename Vector<T>::Type;
+  low = __builtin_shuffle(x, y, Lanes{static_cast<T>(i / 2 + i % 2 * n)...});
+  high = __builtin_shuffle(x, y, Lanes{static_cast<T>(n / 2 + i / 2 + i % 2 * n)...});
+#endif
 }
 
 // As many rows as a vector has lanes, and as many columns: interleaving the upper with the lower half of the
