@@ -33,7 +33,7 @@ TEST_TOOLS = {"src/tune/guarded_buffer.h", "src/tune/operands.h", "src/tune/refe
               "src/tune/verify.h"}
 
 # Plain structs that kernels compute with and that core derives quantities from.
-SHARED_WITH_KERNELS = {"kernels/cuda/tma_ws_shape.h"}
+SHARED_WITH_KERNELS = {"kernels/cuda/tma_ws_shape.h", "kernels/cpu/groups_lanes.h"}
 
 CODE = (".cpp", ".h", ".py", ".sh")
 REPORT_LINES, REFUSE_LINES = 400, 800

@@ -24,7 +24,8 @@ enum class Family : int {
   simt,
   gemv,
   mfma,
-  wmma
+  wmma,
+  cpu_groups
 };
 enum class Pipeline : int {
   none,

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "codegen/closure.h"
 #include "core/family.h"
+#include "core/groups_shape.h"
 #include "core/tile_math.h"
 #include "tessera/error.h"
 
@@ -44,6 +45,20 @@ void add_steps(Prelude& prelude, const GemmView& v, const KernelConfig& c) {
   prelude.number("b_step", c.pack_b ? 4 * c.tile_n : 0);
 }
 
+// The filter along its last axis, and the channels of a group: of the operand read, and of the one walked.
+void add_window(Prelude& prelude, const GemmView& v, const KernelConfig& c) {
+  const GroupsShape shape = groups_shape(v, c);
+  const WindowAxis& w = shape.axes[2];
+  const struct {
+    std::string_view name;
+    int64_t value;
+  } numbers[] = {{"gradient", shape.gradient},   {"blocked", shape.blocked}, {"block_h", shape.block_h},
+                 {"block_w", shape.block_w},     {"inner", shape.inner},     {"outer", shape.outer},
+                 {"taps_h", shape.axes[1].taps}, {"taps_w", w.taps},         {"step_w", w.step},
+                 {"spread_w", w.spread},         {"divide_w", w.divide}};
+  for (const auto& n : numbers) prelude.number(n.name, static_cast<int>(n.value));
+}
+
 // Whether the driver copies an operand before the kernel that loads by TMA.
 bool realigns(const GemmView& v, const KernelConfig& c) {
   return c.family_id() == Family::tma_ws && (!tma_walks(v.a, v.groups) || !tma_walks(v.b, v.groups));
@@ -59,7 +74,11 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
   if (family.backend == BackendKind::cpu) {
     prelude.number("vector_bits", a.vector_bits);
     if (family.fixed_steps) add_steps(prelude, v, c);
-    if (v.window && v.window->divisor() > 1) prelude.number("row_table", 1);  // see strided_parts()
+    if (family.walks_window) {
+      add_window(prelude, v, c);
+    } else if (v.window && v.window->divisor() > 1) {
+      prelude.number("row_table", 1);  // see strided_parts()
+    }
   } else {  // loads from memory are part of the kernel
     prelude.number("a_along_k", v.a.col_stride == 1);
     prelude.number("b_along_k", v.b.row_stride == 1);

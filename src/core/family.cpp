@@ -3,7 +3,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::string_view kPackedKnobs[] = {"tile_m", "tile_n"};
+constexpr std::string_view kTileKnobs[] = {"tile_m", "tile_n"};
 constexpr std::string_view kDirectKnobs[] = {"tile_m", "tile_n", "swap_ab", "preshuffle"};
 constexpr std::string_view kSwapKnobs[] = {"tile_m", "tile_n", "swap_ab"};
 
@@ -21,18 +21,22 @@ constexpr std::string_view kGemvKnobs[] = {"tile_m", "tile_n", "wave_n", "wave_k
 using enum BackendKind;
 constexpr FamilyInfo kFamilies[] = {
     {Family::cpu_packed, cpu, "cpu/packed.h", "register tile over panels of packed B, cache-blocked",
-     kPackedKnobs, true, true},
+     kTileKnobs, true, true, false},
     {Family::cpu_direct, cpu, "cpu/direct.h", "whole small GEMM in one call, nothing packed", kDirectKnobs,
-     false, false},
+     false, false, false},
     {Family::cpu_dot, cpu, "cpu/dot.h", "dot products along a contiguous k, nothing packed", kSwapKnobs,
-     false, false},
-    {Family::cpu_amx, cpu, "cpu/amx.h", "AMX tiles", kSwapKnobs, true, false},
-    {Family::tma_ws, cuda, "cuda/tma_ws.h", "TMA loads, wgmma, specialised warps", kTmaWsKnobs, false, false},
-    {Family::cp_async, cuda, "cuda/cp_async.h", "cp.async staging, mma.sync", kCpAsyncKnobs, false, false},
-    {Family::simt, cuda, "cuda/simt.h", "plain FMA", kSimtKnobs, false, false},
-    {Family::gemv, cuda, "cuda/gemv.h", "memory-bound, m or n at most 32", kGemvKnobs, false, false},
-    {Family::mfma, hip, "", "MFMA tiles of gfx9", {}, false, false},
-    {Family::wmma, hip, "", "WMMA tiles of gfx11 and gfx12", {}, false, false},
+     false, false, false},
+    {Family::cpu_amx, cpu, "cpu/amx.h", "AMX tiles", kSwapKnobs, true, false, false},
+    {Family::tma_ws, cuda, "cuda/tma_ws.h", "TMA loads, wgmma, specialised warps", kTmaWsKnobs, false, false,
+     false},
+    {Family::cp_async, cuda, "cuda/cp_async.h", "cp.async staging, mma.sync", kCpAsyncKnobs, false, false,
+     false},
+    {Family::simt, cuda, "cuda/simt.h", "plain FMA", kSimtKnobs, false, false, false},
+    {Family::gemv, cuda, "cuda/gemv.h", "memory-bound, m or n at most 32", kGemvKnobs, false, false, false},
+    {Family::mfma, hip, "", "MFMA tiles of gfx9", {}, false, false, false},
+    {Family::wmma, hip, "", "WMMA tiles of gfx11 and gfx12", {}, false, false, false},
+    {Family::cpu_groups, cpu, "cpu/groups.h", "convolution, several small groups side by side in a vector",
+     kTileKnobs, false, false, true},
 };
 
 constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};

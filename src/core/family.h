@@ -25,6 +25,8 @@ struct FamilyInfo {
   bool compute_types;
   // The source is told how far apart steps of k lie wherever layout and knobs fix it.
   bool fixed_steps;
+  // The source is told the shape of a convolution's filter and the channels of a group.
+  bool walks_window;
 };
 
 const FamilyInfo& info(Family f);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/groups_shape.h"
 #include "core/tile_math.h"
 
 namespace tessera {
@@ -253,6 +254,47 @@ struct Cpu {
     }
     if (c.swap_ab) w.epilogue *= 2;
   }
+
+  static constexpr double kCacheLine = 64;
+
+  // All groups at once; what is set is the share of one.
+  void groups() {
+    const GroupsShape s = groups_shape(v, c);
+    const auto& axes = s.axes;
+    const double vectors = static_cast<double>(c.tile_n) / inst.n;
+    const double lines = static_cast<double>(v.window->images * axes[0].positions * axes[1].positions);
+    const double tiles =
+        lines * std::ceil(static_cast<double>(axes[2].positions) / static_cast<double>(s.columns));
+    // Of a tile, one line of the filter and one input channel of a group. What is read is converted, and
+    // shuffled where lanes choose among channels; 32-bit words of two bf16 need less.
+    const bool bf16 = v.a.type == DType::bf16, even = s.inner % 2 == 0;
+    const bool chosen = !s.blocked && (s.inner > 1 || s.outer > 1);
+    const bool pairs = !chosen && !s.blocked && c.tile_n % (2 * inst.n) == 0;
+    const double convert = v.a.type == DType::f32 ? 0 : 2;
+    const double shuffle = chosen ? bf16 && even && !s.gradient ? 1.5 : 1 + convert
+                           : bf16 && (s.blocked ? even : pairs) ? 1
+                                                                : convert;
+    const double products =
+        static_cast<double>(s.columns * axes[2].taps) * vectors / static_cast<double>(axes[2].divide);
+    const double reads =
+        static_cast<double>(s.columns_read) * (chosen && s.outer % c.tile_n == 0 ? 1 : vectors);
+    const double loads = reads + static_cast<double>(axes[2].taps) * vectors;
+    const double step = step_cycles(products + reads * shuffle, loads, issue_per_cycle(), t);
+    const double filter_lines = static_cast<double>(axes[0].taps * axes[1].taps) /
+                                static_cast<double>(axes[0].divide * axes[1].divide);
+    const double chunks = static_cast<double>(s.chunks);
+    w.math = tiles * chunks * filter_lines * static_cast<double>(s.inner) * step / w.groups;
+    w.overhead = tiles * chunks * 2 * t.tile_overhead / w.groups;
+    const double stores = s.gradient ? static_cast<double>(s.chunk_floats) / inst.n
+                                     : tiles * static_cast<double>(s.columns) * vectors;
+    w.epilogue = chunks * stores * (t.store_per_vector + v.epilogue.count * t.step_per_vector) / w.groups;
+    w.pack_b =
+        v.b_prepacked ? 0.0 : chunks * static_cast<double>(s.chunk_floats) * 4 * t.pack_transpose / w.groups;
+    // The fewer neighbouring lines of memory a chunk takes from each pixel, the less of them is fetched
+    // ahead.
+    const double chunk_bytes = static_cast<double>(c.tile_n * bytes_of(v.a.type));
+    w.memory = read(v.bytes(), v.bytes()) * (1 + kCacheLine / chunk_bytes) / w.groups;
+  }
 };
 
 void cpu_work(Cpu& cpu) {
@@ -267,6 +309,7 @@ void cpu_work(Cpu& cpu) {
     case Family::cpu_amx: cpu.amx(); break;
     case Family::cpu_dot: cpu.dot(); break;
     case Family::cpu_direct: cpu.direct(); break;
+    case Family::cpu_groups: cpu.groups(); break;
     default: cpu.packed(); break;
   }
   w.ideal_math = outputs * w.depth * 2 / cpu.inst.flops_per_cycle;

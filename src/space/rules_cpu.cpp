@@ -1,17 +1,19 @@
 // Rules of the CPU families.
 #include <algorithm>
 
+#include "core/groups_shape.h"
 #include "space/rule_row.h"
 
 namespace tessera {
 namespace {
 
-constexpr uint32_t kTiled = family_set(Family::cpu_packed, Family::cpu_direct);
+constexpr uint32_t kTiled = family_set(Family::cpu_packed, Family::cpu_direct, Family::cpu_groups);
 constexpr uint32_t kPacked = family_set(Family::cpu_packed);
 constexpr uint32_t kBlocked = family_set(Family::cpu_packed, Family::cpu_amx);
 constexpr uint32_t kUnpacked = family_set(Family::cpu_direct, Family::cpu_dot);
 constexpr uint32_t kDot = family_set(Family::cpu_dot);
 constexpr uint32_t kAmx = family_set(Family::cpu_amx);
+constexpr uint32_t kGroups = family_set(Family::cpu_groups);
 
 // Vector registers a tile may fill; the rest hold operands on their way.
 int64_t accumulator_budget(A a) { return a.vector_registers - a.vector_registers / 8; }
@@ -31,6 +33,9 @@ bool words_in_place(const Operand& a, int64_t k, int group) {
 
 // Whether AMX tiles take elements as they lie in memory.
 bool tile_words(DType t) { return t == DType::bf16 || t == DType::i8 || t == DType::u8; }
+
+// What cpu_groups unrolls: taps of a line of the filter, columns that a tile reads.
+constexpr int64_t kMostTaps = 32, kMostColumns = 160;
 
 bool block_holds_tile(int block, int tile) { return block == 0 || block >= tile; }
 
@@ -124,6 +129,32 @@ constexpr Rule kRules[] = {
      "the dot kernel reads B where it lies; a prepacked B needs another family"},
     {"dot_layout", kDot, 0, [](V v, C, A) { return v.a.col_stride == 1 && v.b.row_stride == 1; },
      "the dot kernel runs along k, which must be contiguous in both operands (layout rcr)"},
+    {"groups_window", kGroups, 0, [](V v, C, A) { return v.window.has_value(); },
+     "this family moves a filter over images; a 1x1 convolution is a product of matrices"},
+    {"groups_channels", kGroups, reads("inst_n"),
+     [](V v, C c, A) {
+       if (!v.window) return true;
+       const GroupsShape s = groups_shape(v, c);
+       return s.blocked || (s.inner <= c.inst_n && s.lanes > 0);
+     },
+     "channels of several groups share a vector: a group has at most inst_n channels of the operand that is "
+     "read, and two vectors of it feed one of the operand that is walked"},
+    {"groups_blocks", kGroups, reads("tile inst_n"),
+     [](V v, C c, A) {
+       return !v.window || !groups_shape(v, c).blocked ||
+              (c.tile_n == c.inst_n &&
+               std::all_of(v.epilogue.begin(), v.epilogue.end(), [](const EpilogueStep& s) {
+                 return !info(s.kind).takes_d || info(s.kind).broadcast == Broadcast::none;
+               }));
+     },
+     "blocks of pixels fill one vector, whose lanes differ in pixel and channel: tile_n is inst_n, and D "
+     "tensors are as large as C"},
+    {"groups_unrolled", kGroups, reads("tile inst_n"),
+     [](V v, C c, A) {
+       return !v.window ||
+              (v.window->axes[2].taps <= kMostTaps && groups_shape(v, c).columns_read <= kMostColumns);
+     },
+     "a line of the filter is unrolled: at most 32 taps wide, and a tile of columns reads at most 160"},
 };
 
 }  // namespace

@@ -24,7 +24,9 @@ TEST(Rules, DependOnTheKnobsTheySay) {
   std::mt19937 random(3);
   std::vector<GemmView> views{view("gemm m=512 n=384 k=512 dtype=bf16"),
                               view("gemm m=37 n=3 k=255 dtype=f32 layout=crr"),
-                              view("gemm m=512 n=512 k=512 dtype=f8e4m3 prepack=b")};
+                              view("gemm m=512 n=512 k=512 dtype=f8e4m3 prepack=b"),
+                              view("conv_fwd n=1 g=20 c=2 k=3 in=9x9 filter=3x3 dtype=f32"),
+                              view("conv_bwd_data n=1 c=3 k=30 in=9x9 filter=3x3 stride=2x2 dtype=bf16")};
   const auto fields = config_fields();
   for (const ArchSpec& a : all_archs()) {
     for (const GemmView& v : views) {
@@ -102,6 +104,30 @@ TEST(Rules, Common) {
   EXPECT_EQ(verdict("x86_avx512", p, legal + " split_k=0"), "counts");
   EXPECT_EQ(verdict("x86_avx512", p, legal + " stages=2"), "own_knobs");
   EXPECT_EQ(verdict("x86_avx512", p, legal + " pipeline=mem"), "own_knobs");
+}
+
+TEST(Rules, CpuGroups) {
+  const std::string f = "cpu_groups inst=1x16x1 tile=", shape = " in=20x20 filter=3x3 pad=1x1 dtype=f32";
+  const std::string depthwise = "conv_fwd n=1 g=40 c=1 k=1" + shape;
+  EXPECT_EQ(verdict("x86_avx512", depthwise, f + "7x32"), "");
+  EXPECT_EQ(verdict("x86_avx512", depthwise, f + "7x24"), "tile_vectors");
+  EXPECT_EQ(verdict("x86_avx512", depthwise, f + "8x64"), "tile_registers");
+  EXPECT_EQ(verdict("x86_avx512", depthwise, f + "7x32 split_k=2"), "own_knobs");
+  EXPECT_TRUE(refuses("groups_window", "x86_avx512", "gemm m=40 n=40 k=40 dtype=f32", f + "7x32"));
+  EXPECT_TRUE(refuses("groups_window", "x86_avx512", "conv_fwd n=1 g=40 c=4 k=4 in=9x9 filter=1x1 dtype=f32",
+                      f + "7x32"));
+  EXPECT_EQ(verdict("x86_avx512", "conv_fwd n=1 g=4 c=16 k=3" + shape, f + "7x32"), "");
+  EXPECT_EQ(verdict("x86_avx512", "conv_fwd n=1 g=4 c=17 k=3" + shape, f + "7x32"), "groups_channels");
+  EXPECT_EQ(verdict("x86_avx512", "conv_fwd n=1 g=4 c=1 k=1 in=400 filter=33 dtype=f32", f + "7x32"),
+            "groups_unrolled");
+  EXPECT_EQ(
+      verdict("x86_avx512", "conv_fwd n=1 g=4 c=1 k=1 in=400 filter=3 dilation=90 dtype=f32", f + "7x32"),
+      "groups_unrolled");
+  const std::string stem = "conv_bwd_data n=1 c=3 k=64" + shape;
+  EXPECT_EQ(verdict("x86_avx512", stem, f + "14x16"), "");
+  EXPECT_EQ(verdict("x86_avx512", stem, f + "7x32"), "groups_blocks");
+  EXPECT_EQ(verdict("x86_avx512", stem + " epilogue=add", f + "14x16"), "");
+  EXPECT_EQ(verdict("x86_avx512", stem + " epilogue=bias", f + "14x16"), "groups_blocks");
 }
 
 TEST(Rules, Cpu) {

@@ -76,16 +76,21 @@ class Kernels {
   std::map<std::string, std::shared_ptr<Module>> modules_;
 };
 
+// Units of cpu_groups are for one filter each: one problem in these many takes them.
+constexpr int64_t kWalked = 16;
+
 // Of the legal configurations one of a few tiles: compiling all would take the time of many problems.
 KernelConfig some_config(Random& r, const GemmView& v, const ArchSpec& arch) {
-  std::vector<KernelConfig> few, legal = legal_configs(v, arch);
+  std::vector<KernelConfig> gather, walk, legal = legal_configs(v, arch);
   for (const KernelConfig& c : legal) {
     const bool tile =
         c.family_id() == Family::cpu_amx ? c.tile_m == 32 && !c.swap_ab : c.tile_n == 16 || c.tile_n == 32;
     if ((c.family_id() == Family::cpu_packed || c.family_id() == Family::cpu_amx) && tile &&
         c.tile_m % 4 == 0)
-      few.push_back(c);
+      gather.push_back(c);
+    if (c.family_id() == Family::cpu_groups) walk.push_back(c);
   }
+  const auto& few = r.one_in(kWalked) && !walk.empty() ? walk : gather;
   const auto& from = few.empty() ? legal : few;
   return from[static_cast<size_t>(r.upto(static_cast<int64_t>(from.size())) - 1)];
 }

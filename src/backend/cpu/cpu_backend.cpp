@@ -4,6 +4,7 @@
 #include "backend/cpu/channels_first.h"
 #include "backend/cpu/compile.h"
 #include "backend/cpu/cpu_module.h"
+#include "backend/cpu/groups.h"
 #include "backend/cpu/packed.h"
 #include "backend/cpu/unpacked.h"
 #include "tessera/error.h"
@@ -17,10 +18,9 @@ struct FamilyDriver {
 };
 
 constexpr FamilyDriver kDrivers[] = {
-    {Family::cpu_packed, make_packed_kernel},
-    {Family::cpu_direct, make_unpacked_kernel},
-    {Family::cpu_dot, make_unpacked_kernel},
-    {Family::cpu_amx, make_amx_kernel},
+    {Family::cpu_packed, make_packed_kernel}, {Family::cpu_direct, make_unpacked_kernel},
+    {Family::cpu_dot, make_unpacked_kernel},  {Family::cpu_amx, make_amx_kernel},
+    {Family::cpu_groups, make_groups_kernel},
 };
 
 class CpuBackend : public Backend {

@@ -1,0 +1,320 @@
+// cpu_groups for results with channels: lines of the result are walked, the sums of a few columns staying in
+// registers while each column that is read feeds every tap it meets.
+#pragma once
+
+#include "cpu/groups_math.h"
+
+namespace tsr {
+
+template <class C>
+struct GroupsLines {
+  using M = GroupsMath<C>;
+  using E = typename M::E;
+  using F = typename M::F;
+  using U = typename M::U;
+  using Chunk = typename M::Chunk;
+  static constexpr int L = M::L, V = M::V, kTaps = M::kTaps;
+  static constexpr long long kSlot = M::kSlot;
+  static constexpr int kUnit = M::kBackward ? M::kStride : 1;
+  static constexpr int B = (C::tile_m + kUnit - 1) / kUnit * kUnit;  // columns of a tile
+
+  // A tile of columns of one line.
+  struct Job {
+    const GroupsArgs* args;
+    const Chunk* chunk;
+    const char* in;      // column 0 of the line that the first tap meets
+    const float* panel;  // weights of that line of the filter
+    long long d_count, h_count;
+    long long d_in, h_in, d_panel, h_panel;  // from one line of the filter to the next: bytes, floats
+    long long pixel;                         // bytes of a pixel of `in`
+    long long in_w, in_col, out_w, out_col;  // the tile's first columns may lie outside
+    long long row;                           // pixel of column 0 of the line
+    long long o, fresh;                      // first channel, and first that no other chunk stores
+    bool reads_whole;                        // vectors may be read whole
+    bool whole;                              // all lanes go to memory as they are
+    long long image, block_line;             // of blocks: the image (n, d), and the first line of pixels
+  };
+
+  template <bool kEdge, bool kWhole>
+  static __attribute__((noinline)) void tile(const Job& at) {
+    const Chunk& chunk = *at.chunk;
+    F acc[B][V];
+    each<B * V>([&](auto i) __attribute__((always_inline)) { acc[i.value / V][i.value % V] = F{}; });
+    const long long pixel = at.pixel, in_w = at.in_w, in_col = at.in_col;
+    const char* line_d = at.in + in_col * pixel;
+    const float* panel_d = at.panel;
+    for (long long d = at.d_count; d > 0; --d, line_d += at.d_in, panel_d += at.d_panel) {
+      const char* line = line_d;
+      const float* panel = panel_d;
+      for (long long h = at.h_count; h > 0; --h, line += at.h_in, panel += at.h_panel) {
+        U index[V];
+        each<V>([&](auto v) __attribute__((always_inline)) { index[v.value] = chunk.index[v.value]; });
+        const float* taps = panel;
+#pragma GCC unroll 1
+        for (int c = 0; c < M::kInner; c += M::kAtOnce, taps += M::kAtOnce * kSlot) {
+          F w[M::kAtOnce][kTaps][V];
+          each<M::kAtOnce * kTaps * V>([&](auto k) __attribute__((always_inline)) {
+            F& to = w[k.value / (kTaps * V)][k.value / V % kTaps][k.value % V];
+            to = load_whole<F>(taps + k.value * L);
+            hold(to);
+          });
+          const char* p = M::kBlocked ? line + c * M::kInSize : line;
+          each<M::template columns<B>()>([&](auto ji) __attribute__((always_inline)) {
+            constexpr int col = decltype(ji)::value;
+            const char* from = p;
+            p += pixel;
+            hold(p);
+            if constexpr (M::template used<B>(col)) {
+              if (kEdge && !within(in_col + col, in_w)) return;
+              F x[M::kAtOnce][V];
+              M::template load<kWhole>(x, from, chunk, index);
+              each<kTaps>([&](auto ti) __attribute__((always_inline)) {
+                constexpr int t = decltype(ti)::value, b = M::template meets<B>(col, t);
+                if constexpr (b >= 0) {
+                  each<M::kAtOnce * V>([&](auto i) __attribute__((always_inline)) {
+                    constexpr int a = decltype(i)::value / V, v = decltype(i)::value % V;
+                    acc[b][v] += x[a][v] * w[a][t][v];
+                  });
+                }
+              });
+            }
+          });
+          if constexpr (M::kChosen)
+            each<V>([&](auto v) __attribute__((always_inline)) { index[v.value] += 1u; });
+        }
+      }
+    }
+    each<B>([&](auto b) __attribute__((always_inline)) { M::in_order(acc[b.value]); });
+    if (kWhole && !M::kBlocked && E::kNoSteps && at.whole) {
+      const EpilogueArgs& e = at.args->epilogue;
+      constexpr int kSize = bytes_of(C::type_out);
+      char* out = static_cast<char*>(e.c) + ((at.row + at.out_col) * e.c_stride + at.o) * kSize;
+      const long long stride = e.c_stride * kSize;
+      each<B>([&](auto b) __attribute__((always_inline)) {
+        char* to = out;
+        out += stride;
+        if (kEdge && !within(at.out_col + b.value, at.out_w)) return;
+        each<V>([&](auto v) __attribute__((always_inline)) {
+          store_float<L, C::type_out>(to + v.value * L * kSize, L, acc[b.value][v.value]);
+        });
+      });
+      return;
+    }
+    alignas(64) unsigned sums[B][V][L];
+    each<B * V>([&](auto i) __attribute__((always_inline)) {
+      store_whole(sums[i.value / V][i.value % V], as_bits<L>(acc[i.value / V][i.value % V]));
+    });
+    if constexpr (M::kBlocked) {
+      finish_blocks(at, sums);
+    } else {
+      finish(at, sums);
+    }
+  }
+
+  // The pixels of a block's line lie one after the other in memory.
+  static __attribute__((noinline)) void finish_blocks(const Job& at, const unsigned (*sums)[V][L]) {
+    const GroupsArgs& args = *at.args;
+    const GroupsBlocks& blocks = args.blocks;
+    constexpr int kWidth = C::block_w;
+    for (int b = 0; b < B && at.out_col + b < at.out_w; ++b) {
+      const long long left = blocks.origin_w + (at.out_col + b) * kWidth, right = blocks.result_w - left;
+      const int from = left < 0 ? static_cast<int>(-left) : 0,
+                to = right < kWidth ? static_cast<int>(right) : kWidth;
+      if (from >= to) continue;
+      const int live = (to - from) * M::kOuter;
+      for (int h = 0; h < C::block_h; ++h) {
+        const long long line = at.block_line + h;
+        if (!within(line, blocks.result_h)) continue;
+        E::store(load_part(sums[b][0] + (h * kWidth + from) * M::kOuter, live, U{}), args.epilogue,
+                 (at.image * blocks.result_h + line) * blocks.result_w + left + from, 0, live);
+      }
+    }
+  }
+
+  static __attribute__((noinline)) void finish(const Job& at, const unsigned (*sums)[V][L]) {
+    const GroupsArgs& args = *at.args;
+    for (int b = 0; b < B; ++b) {
+      const long long col = at.out_col + b;
+      if (!within(col, at.out_w)) continue;
+      for (int v = 0; v < V; ++v) {
+        const long long o = at.o + v * M::kUsed, end = least(o + M::kUsed, args.out_channels);
+        const long long from = o > at.fresh ? o : at.fresh;
+        if (from >= end) continue;
+        E::store(load_part(sums[b][v] + (from - o), static_cast<int>(end - from), U{}), args.epilogue,
+                 at.row + col, from, static_cast<int>(end - from));
+      }
+    }
+  }
+
+  static TSR_INLINE void tiles(Job& job, long long q, long long end) {
+    const long long pad = job.args->pad_w;
+    for (; q < end; q += B / kUnit) {
+      job.in_col = M::kBackward ? q + M::kFirst : q * M::kStride - pad;
+      job.out_col = M::kBackward ? q * kUnit - pad : q;
+      const bool inside = job.in_col >= 0 && job.in_col + M::template columns<B>() <= job.in_w &&
+                          job.out_col >= 0 && job.out_col + B <= job.out_w;
+      if (!job.reads_whole) {
+        tile<true, false>(job);
+      } else if (inside) {
+        tile<false, true>(job);
+      } else {
+        tile<true, true>(job);
+      }
+    }
+  }
+
+  static TSR_INLINE void lines(const GroupsArgs& args) {
+    Job job;
+    job.args = &args;
+    job.pixel = args.in_channels * M::kInSize;
+    job.in_w = args.in_w;
+    job.out_w = args.out_w;
+    const long long line = job.in_w * job.pixel, plane = args.in_h * line, image = args.in_d * plane;
+    const long long line_floats = M::kInner * kSlot, chunk_floats = args.taps_d * args.taps_h * line_floats;
+    job.d_in = args.at_step_d * plane;
+    job.h_in = args.at_step_h * line;
+    job.d_panel = args.tap_step_d * args.taps_h * line_floats;
+    job.h_panel = args.tap_step_h * line_floats;
+    // Backward tiles begin where the first tap of a stride does, counted from the padding.
+    const long long first = M::kBackward ? args.pad_w / kUnit : 0;
+    const long long end = M::kBackward ? (args.pad_w + args.out_w + kUnit - 1) / kUnit : args.out_w;
+    for (long long l0 = args.line_begin; l0 < args.line_end; l0 += args.line_block) {
+      const long long l1 = least(l0 + args.line_block, args.line_end);
+      for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
+        const Chunk chunk(args, q);
+        job.chunk = &chunk;
+        job.o = M::first_channel(args, q);
+        job.fresh = q * M::kChannels;
+        job.whole = args.epilogue.plain && M::kUsed == L && job.o + M::kChannels <= args.out_channels;
+        const float* panel = args.panels + q * chunk_floats;
+        long long h = l0 % args.out_h, d = l0 / args.out_h % args.out_d, n = l0 / args.out_h / args.out_d;
+        for (long long l = l0; l < l1; ++l) {
+          const GroupsAxis axis_d = args.axis_d[d], axis_h = args.axis_h[h];
+          job.in = static_cast<const char*>(args.in) + n * image + axis_d.at * plane + axis_h.at * line;
+          job.panel = panel + (axis_d.first * args.taps_h + axis_h.first) * line_floats;
+          job.d_count =
+              args.epilogue.alpha == 0.0f ? 0 : axis_d.count;  // a zero alpha hides what operands hold
+          job.h_count = axis_h.count;
+          job.reads_whole = M::lines_behind(args, n, axis_d, axis_h, chunk.beyond);
+          job.row = l * args.out_w;
+          job.image = l / args.out_h;
+          job.block_line = args.blocks.origin_h + h * C::block_h;
+          tiles(job, first, end);
+          if (++h == args.out_h) {
+            h = 0;
+            if (++d == args.out_d) d = 0, ++n;
+          }
+        }
+      }
+    }
+  }
+
+  // Rows of weights that are contiguous per lane, turned.
+  static __attribute__((noinline)) void turn_weights(const GroupsArgs& args) {
+    const char* from = static_cast<const char*>(args.other);
+    constexpr int kSize = bytes_of(M::kOther);
+    const long long taps = args.taps_d * args.taps_h * kTaps, length = taps * M::kInner;
+    for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
+      float* panel = args.panels + q * length * C::tile_n;
+      for (int v = 0; v < V; ++v) {
+        long long tap = 0, c = 0, tap_line = 0, tap_w = 0;
+        for (long long e = 0; e < length; e += L) {
+          U block[L];
+          const Part part(length - e);
+          TSR_UNROLL for (int i = 0; i < L; ++i) {
+            const long long o = M::first_channel(args, q) + M::channel(v, i);
+            block[i] = o < args.out_channels
+                           ? as_bits<L>(load_floats<L, M::kOther>(from + (o * length + e) * kSize, part))
+                           : U{};
+          }
+          transpose<L>(block);
+          alignas(64) unsigned turned[L][L];
+          TSR_UNROLL for (int i = 0; i < L; ++i) store_whole(turned[i], block[i]);
+          for (int i = 0; i < L && e + i < length; ++i) {
+            store_whole(panel + ((tap_line * M::kInner + c) * kTaps + tap_w) * C::tile_n + v * L,
+                        load_whole<U>(turned[i]));
+            const bool next = M::kBackward || ++c == M::kInner;
+            if (!next) continue;
+            if (!M::kBackward) c = 0;
+            if (++tap_w == kTaps) tap_w = 0, ++tap_line;
+            if (++tap == taps) tap = tap_w = tap_line = 0, ++c;
+          }
+        }
+      }
+    }
+  }
+
+  // Backward: the lanes of one group are contiguous, groups lie apart.
+  static __attribute__((noinline)) void join_weights(const GroupsArgs& args) {
+    const char* from = static_cast<const char*>(args.other);
+    constexpr int kSize = bytes_of(M::kOther);
+    const long long taps = args.taps_d * args.taps_h * kTaps;
+    float* to = args.panels + args.chunk_begin * taps * M::kInner * C::tile_n;
+    for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
+      for (long long line = 0; line < args.taps_d * args.taps_h; ++line) {
+        for (int c = 0; c < M::kInner; ++c) {
+          for (int t = 0; t < kTaps; ++t) {
+            for (int v = 0; v < V; ++v, to += L) {
+              store_whole(to, U{});
+              for (int l = 0; l < M::kUsed;) {
+                const long long o = M::first_channel(args, q) + M::channel(v, l);
+                if (o >= args.out_channels) break;
+                const long long g = o / M::kOuter, i = o % M::kOuter;
+                const char* p =
+                    from + (((g * M::kInner + c) * taps + line * kTaps + t) * M::kOuter + i) * kSize;
+                store_part(reinterpret_cast<unsigned*>(to + l), L - l,
+                           as_bits<L>(load_floats<L, M::kOther>(p, Part(least(M::kOuter - i, L)))));
+                l += static_cast<int>(M::kOuter - i);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+
+  static __attribute__((noinline)) void block_weights(const GroupsArgs& args) {
+    const GroupsBlocks& at = args.blocks;
+    const char* from = static_cast<const char*>(args.other);
+    float* to = args.panels;
+    const long long filter = args.taps_d * at.filter_h * at.filter_w;
+    for (long long d = 0; d < args.taps_d; ++d) {
+      for (long long h = 0; h < args.taps_h; ++h) {
+        for (long long k = 0; k < M::kInner; ++k) {
+          for (int w = 0; w < kTaps; ++w, to += L) {
+            store_whole(to, U{});
+            float* lane = to;
+            for (int y = 0; y < C::block_h; ++y) {
+              const long long tap_h = own_tap(y - (h + at.first_h) * at.stride_h, at.dilation_h, at.filter_h);
+              for (int x = 0; x < C::block_w; ++x, lane += M::kOuter) {
+                const long long tap_w =
+                    own_tap(x - (w + at.first_w) * at.stride_w, at.dilation_w, at.filter_w);
+                if (tap_h < 0 || tap_w < 0) continue;
+                const long long tap = (d * at.filter_h + tap_h) * at.filter_w + tap_w;
+                const char* p = from + (k * filter + tap) * M::kOuter * M::kOtherSize;
+                store_part(reinterpret_cast<unsigned*>(lane), M::kOuter,
+                           as_bits<L>(load_floats<L, M::kOther>(p, Part(M::kOuter))));
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  static TSR_INLINE long long own_tap(long long distance, long long dilation, long long taps) {
+    return distance >= 0 && distance % dilation == 0 && distance / dilation < taps ? distance / dilation : -1;
+  }
+
+  static TSR_INLINE void run(const GroupsArgs& args) {
+    if (args.phase == GroupsPhase::lines) return lines(args);
+    if constexpr (M::kBlocked) {
+      block_weights(args);
+    } else if constexpr (M::kBackward && M::kOuter > 1) {
+      join_weights(args);
+    } else {
+      turn_weights(args);
+    }
+  }
+};
+
+}  // namespace tsr

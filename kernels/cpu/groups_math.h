@@ -1,0 +1,282 @@
+// What the kernels of cpu_groups share: which column of a line meets which tap, and what lies in the lanes.
+#pragma once
+
+#include "cpu/groups_abi.h"
+#include "cpu/unpacked.h"
+
+namespace tsr {
+
+template <int I>
+struct Int {
+  static constexpr int value = I;
+};
+template <class F, int... I>
+TSR_INLINE void each(const F& f, Seq<I...>) {
+  (f(Int<I>()), ...);
+}
+// f(Int<0>()), f(Int<1>()), ...: a loop whose index is a constant.
+template <int N, class F>
+TSR_INLINE void each(const F& f) {
+  each(f, typename MakeSeq<N>::type());
+}
+
+// Keeps a value in a register, where the compiler would rather read it from memory for every use.
+template <class T>
+TSR_INLINE void hold(T& x) {
+#ifdef __AVX512F__
+  asm("" : "+v"(x));
+#else
+  asm("" : "+x"(x));
+#endif
+}
+// The same for a pointer, of which the compiler would make one per use.
+TSR_INLINE void hold(const char*& p) { asm("" : "+r"(p)); }
+
+template <int W, bool kSecond>
+struct Interleave {
+  static constexpr int at(int lane) { return (lane & 1) * W + (lane + (kSecond ? W : 0)) / 2; }
+};
+
+TSR_INLINE bool within(long long x, long long size) {
+  return static_cast<unsigned long long>(x) < static_cast<unsigned long long>(size);
+}
+
+// Which column of a line meets which tap, and what lies in the lanes.
+template <class C>
+struct GroupsMath {
+  using E = Epilogue<C>;
+  static constexpr int L = C::vector_bits / 32, V = C::tile_n / L;
+  using F = typename Vec<L>::F;
+  using U = typename Vec<L>::U;
+  using I = typename Vec<L>::I;
+  // Taps count against the positions that are walked: a gradient of the input.
+  static constexpr bool kBackward = C::spread_w < 0;
+  static constexpr int kTaps = C::taps_w, kStride = kBackward ? C::divide_w : C::step_w;
+  static constexpr int kDilation = kBackward ? -C::spread_w : C::spread_w;
+  static constexpr int kInner = C::inner, kOuter = C::outer;
+  static constexpr long long kSlot =
+      static_cast<long long>(kTaps) * C::tile_n;  // floats of panel per inner channel
+  // The operand read, and the other one.
+  static constexpr Type kIn = C::gradient ? C::type_b : C::type_a,
+                        kOther = C::gradient ? C::type_a : C::type_b;
+  static constexpr int kInSize = bytes_of(kIn), kOtherSize = bytes_of(kOther);
+  // All lanes take the same channel of the operand read.
+  static constexpr bool kBlocked = C::blocked;
+  static_assert(!kBlocked || V == 1);
+  // Which channel a lane takes is chosen by an index; else it is its own.
+  static constexpr bool kChosen = !kBlocked && (kInner != 1 || kOuter != 1);
+  // One vector that is read serves all vectors of a chunk.
+  static constexpr bool kShared = kChosen && kOuter % C::tile_n == 0;
+  static constexpr int kUsed = kBlocked ? L : groups_lanes(kInner, kOuter, L), kChannels = V * kUsed;
+  static_assert(kUsed > 0);
+  // 32-bit words hold two neighbouring channels of a group, which are chosen together.
+  static constexpr bool kWords = kChosen && !C::gradient && kIn == Type::bf16 && kInner % 2 == 0;
+  static constexpr bool kTwo = kChosen && !kWords && groups_reach(kInner, kOuter, kUsed) > L;
+  // Channels of the operand read that are taken together.
+  static constexpr int kAtOnce = kWords || (kBlocked && kIn == Type::bf16 && kInner % 2 == 0) ? 2 : 1;
+  // Lanes of two vectors are the even and the odd channels: 32-bit words hold one of each.
+  static constexpr bool kPairs =
+      kIn == Type::bf16 && (kOther == Type::bf16 || !C::gradient) && !kChosen && V % 2 == 0;
+
+  static constexpr int channel(int v, int lane) {
+    return kPairs ? v / 2 * 2 * L + 2 * lane + v % 2 : v * kUsed + lane;
+  }
+
+  // First channel of a chunk. The last one is moved back where that spares it masks.
+  static TSR_INLINE long long first_channel(const GroupsArgs& args, long long chunk) {
+    const long long o = chunk * kChannels, last = args.out_channels - kChannels;
+    return !kChosen && last >= 0 ? least(o, last) : o;
+  }
+
+  // Of the columns that a tile of B columns reads, the first one's distance from where the first column of
+  // the tile meets tap 0; how many there are; and the column of the tile that column j meets with tap t, or
+  // -1.
+  static constexpr int kFirst = kBackward ? -((kTaps - 1) * kDilation / kStride) : 0;
+  template <int B>
+  static constexpr int columns() {
+    return kBackward ? (B - 1) / kStride - kFirst + 1 : (B - 1) * kStride + (kTaps - 1) * kDilation + 1;
+  }
+  template <int B>
+  static constexpr int meets(int j, int t) {
+    if (kBackward) {
+      const int b = (j + kFirst) * kStride + t * kDilation;
+      return b >= 0 && b < B ? b : -1;
+    }
+    const int b = j - t * kDilation;
+    return b >= 0 && b % kStride == 0 && b / kStride < B ? b / kStride : -1;
+  }
+  template <int B>
+  static constexpr bool used(int j) {
+    for (int t = 0; t < kTaps; ++t) {
+      if (meets<B>(j, t) >= 0) return true;
+    }
+    return false;
+  }
+
+  // Whether `beyond` elements behind every pixel that these taps meet may be read: they belong to the lines
+  // behind.
+  static TSR_INLINE bool lines_behind(const GroupsArgs& args, long long image, const GroupsAxis& d,
+                                      const GroupsAxis& h, long long beyond) {
+    const long long last_d = d.at + (args.at_step_d > 0 ? (d.count - 1) * args.at_step_d : 0);
+    const long long last_h = h.at + (args.at_step_h > 0 ? (h.count - 1) * args.at_step_h : 0);
+    const long long lines = (image * args.in_d + last_d) * args.in_h + last_h + 1;
+    return args.in_channels * (args.in_pixels - lines * args.in_w) >= beyond;
+  }
+
+  // The lanes of one chunk of channels.
+  struct Chunk {
+    long long base[V];  // bytes from a pixel to what each vector reads
+    Part part[V], second[V];
+    U index[V];            // of the first channel of each group
+    long long beyond = 0;  // elements that whole vectors read behind the last channel of a pixel
+
+    TSR_INLINE Chunk(const GroupsArgs& args, long long chunk) {
+      const long long o = first_channel(args, chunk);
+      if constexpr (kBlocked) return;
+      each<V>([&](auto vi) __attribute__((always_inline)) {
+        constexpr int v = decltype(vi)::value;
+        const long long first = o + v * kUsed, from = kChosen ? first / kOuter * kInner : first;
+        base[v] = from * kInSize;
+        if (kPairs && v % 2) return;
+        const long long live = args.in_channels - from > 0 ? args.in_channels - from : 0;
+        constexpr int kPart = kPairs || kWords ? 2 * L : L, kRead = kTwo ? 2 * L : kPart;
+        part[v] = Part(live > kPart ? kPart : live);
+        if (!kShared || v == 0) beyond = most(beyond, from + kRead - args.in_channels);
+        if constexpr (kTwo) second[v] = Part(live > 2 * L ? L : live > L ? live - L : 0);
+        if constexpr (kChosen) {
+          U u{};
+          for (int i = 0; i < L; ++i)
+            u[i] = static_cast<unsigned>(((first + i) / kOuter - first / kOuter) * kInner) / kAtOnce;
+          index[v] = u;
+        }
+      });
+    }
+  };
+
+  static TSR_INLINE F choose(F x, U index) {
+    F out;
+#ifdef __AVX512F__
+    if constexpr (L == 16) {
+      asm("vpermps %1, %2, %0" : "=v"(out) : "v"(x), "v"(index));
+      return out;
+    } else
+#endif
+    {
+      asm("vpermps %1, %2, %0" : "=x"(out) : "x"(x), "x"(index));
+      return out;
+    }
+  }
+  static TSR_INLINE F choose(F x, F y, U index) {
+#ifdef __AVX512F__
+    if constexpr (L == 16) {
+      asm("vpermt2ps %2, %1, %0" : "+v"(x) : "v"(index), "v"(y));
+      return x;
+    } else
+#endif
+    {
+      return select<L>((I)(index > static_cast<unsigned>(L - 1)), choose(y, index), choose(x, index));
+    }
+  }
+
+  // Up to L elements as floats. A mask costs the ports of the arithmetic something.
+  template <Type kType, bool kWhole>
+  static TSR_INLINE F floats(const char* p, Part part) {
+    if constexpr (kWhole) {
+      return load_float<L, kType>(p, L);
+    } else {
+      return load_floats<L, kType>(p, part);
+    }
+  }
+
+  // One element in all lanes.
+  template <Type kType>
+  static TSR_INLINE F spread(const char* p) {
+    if constexpr (kType == Type::f32) {
+      typedef float __attribute__((may_alias, aligned(1))) Unaligned;
+      return splat<L>(*reinterpret_cast<const Unaligned*>(p));
+    } else if constexpr (kType == Type::bf16) {
+      return as_float<L>(spread_words<U>(p) << 16);
+    } else {
+      static_assert(kType == Type::f16);
+      return half_to_float(spread_words<typename Vec<L>::H>(p));
+    }
+  }
+  template <class T>
+  static TSR_INLINE T spread_words(const char* p) {
+    struct __attribute__((packed, may_alias)) Word {
+      unsigned short bits;
+    };
+    T v;
+#ifdef __AVX512BW__
+    asm("vpbroadcastw %1, %0" : "=v"(v) : "m"(*reinterpret_cast<const Word*>(p)));
+#else
+    asm("vpbroadcastw %1, %0" : "=x"(v) : "m"(*reinterpret_cast<const Word*>(p)));
+#endif
+    return v;
+  }
+
+  // Words of two bf16 as floats.
+  static TSR_INLINE void split(F words, F& first, F& second) {
+    first = as_float<L>(as_bits<L>(words) << 16);
+    second = as_float<L>(as_bits<L>(words) & 0xffff0000u);
+  }
+
+  // The vectors of one pixel; `index` says which input channel of each group.
+  template <bool kWhole>
+  static TSR_INLINE void load(F (&channels)[kAtOnce][V], const char* p, const Chunk& chunk,
+                              const U (&index)[V]) {
+    F(&x)[V] = channels[0];
+    each<V>([&](auto vi) __attribute__((always_inline)) {
+      constexpr int v = decltype(vi)::value;
+      if constexpr (kWords) {
+        if constexpr (kShared && v > 0) {
+          each<2>([&](auto c)
+                      __attribute__((always_inline)) { channels[c.value][v] = channels[c.value][0]; });
+        } else {
+          const U u =
+              kWhole ? load_whole<U>(p + chunk.base[v]) : load_copy16<U>(p + chunk.base[v], chunk.part[v]);
+          split(choose(as_float<L>(u), index[v]), channels[0][v], channels[1][v]);
+        }
+      } else if constexpr (kAtOnce == 2) {
+        typedef unsigned __attribute__((may_alias, aligned(1))) Unaligned;
+        U u = *reinterpret_cast<const Unaligned*>(p) - U{};
+        hold(u);
+        split(as_float<L>(u), channels[0][v], channels[1][v]);
+      } else if constexpr (kBlocked) {
+        x[v] = spread<kIn>(p);
+        hold(x[v]);
+      } else if constexpr (kPairs) {
+        if constexpr (v % 2 == 0) {
+          const U u =
+              kWhole ? load_whole<U>(p + chunk.base[v]) : load_copy16<U>(p + chunk.base[v], chunk.part[v]);
+          split(as_float<L>(u), x[v], x[v + 1]);
+        }
+      } else if constexpr (kShared && v > 0) {
+        x[v] = x[0];
+      } else {
+        x[v] = floats<kIn, kWhole>(p + chunk.base[v], chunk.part[v]);
+        if constexpr (kTwo) {
+          x[v] =
+              choose(x[v], floats<kIn, kWhole>(p + chunk.base[v] + L * kInSize, chunk.second[v]), index[v]);
+        } else if constexpr (kChosen) {
+          x[v] = choose(x[v], index[v]);
+        }
+        hold(x[v]);
+      }
+    });
+  }
+
+  // Vectors of lanes in the order of channels.
+  static TSR_INLINE void in_order(F (&x)[V]) {
+    if constexpr (kPairs) {
+      each<V / 2>([&](auto vi) __attribute__((always_inline)) {
+        constexpr int v = 2 * decltype(vi)::value;
+        const F even = x[v], odd = x[v + 1];
+        x[v] = shuffle<Interleave<L, false>, L>(even, odd);
+        x[v + 1] = shuffle<Interleave<L, true>, L>(even, odd);
+      });
+    }
+  }
+};
+
+}  // namespace tsr

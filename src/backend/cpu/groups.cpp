@@ -1,0 +1,189 @@
+#include "backend/cpu/groups.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "backend/cpu/arena.h"
+#include "core/groups_shape.h"
+#include "core/tile_math.h"
+#include "cpu/groups_abi.h"
+
+namespace tessera {
+namespace {
+
+// Below this many multiply-adds waking another thread costs more than it saves.
+constexpr double kWorthThreads = 1e6;
+
+// What each position along an axis meets. See GroupsArgs.
+struct AxisTable {
+  explicit AxisTable(const WindowAxis& a) {
+    const int64_t common = std::gcd(a.divide, a.spread);
+    tap_step = static_cast<int>(a.divide / common);
+    at_step = static_cast<int>(a.spread / common);
+    for (int64_t p = 0; p < a.positions; ++p) {
+      tsr::GroupsAxis entry{0, 0, 0};
+      for (int64_t t = 0; t < a.taps; ++t) {
+        const int64_t at = p * a.step + t * a.spread + a.shift;
+        if (at % a.divide != 0 || at < 0 || at / a.divide >= a.size) continue;
+        if (entry.count++ == 0) {
+          entry.first = static_cast<int>(t);
+          entry.at = at / a.divide;
+        }
+      }
+      entries.push_back(entry);
+    }
+  }
+
+  std::vector<tsr::GroupsAxis> entries;
+  int tap_step, at_step;
+};
+
+class GroupsKernel : public CpuKernel {
+ public:
+  GroupsKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem,
+               const Choice& choice)
+      : CpuKernel(std::move(module), arch, problem, choice),
+        shape_(groups_shape(view_, config_)),
+        axis_d_(shape_.axes[0]),
+        axis_h_(shape_.axes[1]) {
+    const auto& axes = shape_.axes;
+    lines_ = view_.window->images * axes[0].positions * axes[1].positions;
+    if (view_.work < kWorthThreads) threads_ = 1;
+    // Chunks take turns over as many lines as stay in the second-level cache.
+    const double line_bytes = static_cast<double>(view_.groups) *
+                              static_cast<double>(axes[2].size * shape_.inner * bytes_of(view_.a.type) +
+                                                  axes[2].positions * shape_.outer * bytes_of(view_.b.type));
+    line_block_ =
+        std::max<int64_t>(static_cast<int64_t>(static_cast<double>(arch.l2.bytes) / 2 / line_bytes), 4);
+    by_lines_ = shape_.gradient ? shape_.chunks < threads_ : lines_ >= threads_;
+    parts_ = shape_.gradient && by_lines_ ? std::min<int64_t>(threads_, lines_) : 1;
+  }
+
+  void run_unchecked(const Buffers& buffers) const override {
+    tsr::GroupsArgs args = arguments();
+    set_epilogue(args.epilogue, buffers);
+    args.panels =
+        view_.b_prepacked
+            ? static_cast<float*>(const_cast<void*>(buffers.b))
+            : static_cast<float*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
+    args.in = shape_.gradient ? buffers.b : buffers.a;
+    args.other = shape_.gradient ? buffers.a : buffers.b;
+    if (!shape_.gradient && !view_.b_prepacked) over_chunks(args, tsr::GroupsPhase::weights);
+    if (by_lines_) {
+      over_lines(args);
+    } else {
+      over_chunks(args, tsr::GroupsPhase::lines);
+    }
+    if (shape_.gradient) over_chunks(args, tsr::GroupsPhase::finish);
+  }
+
+  size_t workspace_bytes() const override {
+    return view_.b_prepacked ? 0 : static_cast<size_t>(parts_) * panel_bytes();
+  }
+  size_t packed_b_bytes() const override { return view_.b_prepacked ? panel_bytes() : 0; }
+
+  void pack_b(const void* b, void* packed, int64_t ldb) const override {
+    b_to_pack(ldb);  // refuses what cannot be packed
+    tsr::GroupsArgs args = arguments();
+    args.other = b;
+    args.panels = static_cast<float*>(packed);
+    over_chunks(args, tsr::GroupsPhase::weights);
+  }
+
+ private:
+  size_t panel_bytes() const {
+    return static_cast<size_t>(shape_.chunks * shape_.chunk_floats) * sizeof(float);
+  }
+
+  tsr::GroupsArgs arguments() const {
+    const auto& axes = shape_.axes;
+    tsr::GroupsArgs args{};
+    args.panel_part = shape_.chunks * shape_.chunk_floats;
+    args.parts = static_cast<int>(parts_);
+    args.in_channels = view_.groups * shape_.inner;
+    args.out_channels = view_.groups * shape_.outer;
+    args.in_d = axes[0].size;
+    args.in_h = axes[1].size;
+    args.in_w = axes[2].size;
+    args.out_d = axes[0].positions;
+    args.out_h = axes[1].positions;
+    args.out_w = axes[2].positions;
+    args.in_pixels = view_.window->images * axes[0].size * axes[1].size * axes[2].size;
+    args.out_pixels = lines_ * axes[2].positions;
+    args.pad_w = axes[2].spread < 0 ? axes[2].shift : -axes[2].shift;
+    args.axis_d = axis_d_.entries.data();
+    args.axis_h = axis_h_.entries.data();
+    args.tap_step_d = axis_d_.tap_step;
+    args.tap_step_h = axis_h_.tap_step;
+    args.at_step_d = axis_d_.at_step;
+    args.at_step_h = axis_h_.at_step;
+    args.taps_d = axes[0].taps;
+    args.taps_h = axes[1].taps;
+    args.line_begin = 0;
+    args.line_end = lines_;
+    args.chunk_begin = 0;
+    args.chunk_end = shape_.chunks;
+    args.line_block = line_block_;
+    if (shape_.blocked) {
+      const auto& whole = view_.window->axes;
+      args.blocks = {.filter_h = static_cast<int>(whole[1].taps),
+                     .filter_w = static_cast<int>(whole[2].taps),
+                     .stride_h = static_cast<int>(whole[1].divide),
+                     .stride_w = static_cast<int>(whole[2].divide),
+                     .dilation_h = static_cast<int>(-whole[1].spread),
+                     .dilation_w = static_cast<int>(-whole[2].spread),
+                     .first_h = static_cast<int>(shape_.first_h),
+                     .first_w = static_cast<int>(shape_.first_w),
+                     .result_h = whole[1].positions,
+                     .result_w = whole[2].positions,
+                     .origin_h = shape_.origin_h,
+                     .origin_w = shape_.origin_w};
+    }
+    return args;
+  }
+
+  void over_chunks(const tsr::GroupsArgs& whole, tsr::GroupsPhase phase) const {
+    const int threads = static_cast<int>(std::min<int64_t>(threads_, shape_.chunks));
+    auto part = [&](int p) {
+      tsr::GroupsArgs args = whole;
+      args.phase = phase;
+      args.chunk_begin = shape_.chunks * p / threads;
+      args.chunk_end = shape_.chunks * (p + 1) / threads;
+      entry_(&args);
+    };
+    if (threads == 1) return part(0);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int p = 0; p < threads; ++p) part(p);
+  }
+
+  // Sums of the filter's gradient go to a panel for each part.
+  void over_lines(const tsr::GroupsArgs& whole) const {
+    const int parts = static_cast<int>(shape_.gradient ? parts_ : std::min<int64_t>(threads_, lines_));
+    auto part = [&](int p) {
+      tsr::GroupsArgs args = whole;
+      args.phase = tsr::GroupsPhase::lines;
+      if (shape_.gradient) args.panels += p * args.panel_part;
+      args.line_begin = lines_ * p / parts;
+      args.line_end = lines_ * (p + 1) / parts;
+      entry_(&args);
+    };
+    if (parts == 1) return part(0);
+#pragma omp parallel for num_threads(parts) schedule(static)
+    for (int p = 0; p < parts; ++p) part(p);
+  }
+
+  GroupsShape shape_;
+  AxisTable axis_d_, axis_h_;
+  int64_t lines_ = 0, line_block_ = 1, parts_ = 1;
+  bool by_lines_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_groups_kernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
+                                           const Problem& problem, const Choice& choice) {
+  return std::make_unique<GroupsKernel>(std::move(module), arch, problem, choice);
+}
+
+}  // namespace tessera

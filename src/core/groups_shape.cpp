@@ -1,0 +1,86 @@
+#include "core/groups_shape.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "core/tile_math.h"
+#include "cpu/groups_lanes.h"
+
+namespace tessera {
+namespace {
+
+// An axis of a gradient of the input, walked `block` pixels (a multiple of the stride) at a time.
+struct BlockAxis {
+  WindowAxis axis;
+  int64_t first, origin;
+};
+BlockAxis block_axis(const WindowAxis& a, int64_t block) {
+  BlockAxis b{.axis = a, .first = -((a.taps - 1) * -a.spread / a.divide), .origin = 0};
+  const int64_t begin = a.shift / block;
+  b.origin = begin * block - a.shift;
+  b.axis.positions = ceil_div(a.shift + a.positions, block) - begin;
+  b.axis.step = block / a.divide;
+  b.axis.taps = (block - 1) / a.divide - b.first + 1;
+  b.axis.spread = 1;
+  b.axis.shift = b.axis.step * begin + b.first;
+  b.axis.divide = 1;
+  return b;
+}
+
+// The block whose pixels take the fewest products; none where the channels of one per stride fill a vector.
+void choose_block(GroupsShape& s, const GemmView& v, int64_t vector) {
+  const WindowAxis &h = v.window->axes[1], &w = v.window->axes[2];
+  const int64_t pixels = vector / s.outer;
+  double best = 0;
+  for (int64_t bh = h.divide; bh <= std::min(pixels, h.positions + h.divide - 1); bh += h.divide) {
+    for (int64_t bw = w.divide; bw * bh <= pixels; bw += w.divide) {
+      const double products = static_cast<double>(block_axis(h, bh).axis.taps * block_axis(w, bw).axis.taps) /
+                              static_cast<double>(bh * bw);
+      if (s.blocked && products >= best) continue;
+      best = products;
+      s.blocked = true;
+      s.block_h = bh;
+      s.block_w = bw;
+    }
+  }
+}
+
+}  // namespace
+
+GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
+  GroupsShape s{};
+  s.gradient = v.b.patches;
+  s.inner = v.window->channels;
+  s.outer = s.gradient ? v.m : v.n;
+  s.axes = v.window->axes;
+  s.block_h = s.block_w = 1;
+  const int64_t vector = std::clamp(c.inst_n, 1, 64);
+  const WindowAxis& w = s.axes[2];
+  if (v.groups == 1 && w.spread < 0 && s.outer <= vector / 2) choose_block(s, v, vector);
+  if (s.blocked) {
+    const BlockAxis h = block_axis(s.axes[1], s.block_h), columns = block_axis(s.axes[2], s.block_w);
+    s.first_h = h.first;
+    s.first_w = columns.first;
+    s.origin_h = h.origin;
+    s.origin_w = columns.origin;
+    s.axes[1] = h.axis;
+    s.axes[2] = columns.axis;
+    s.lanes = vector;
+    s.chunk = s.outer;
+  } else {
+    constexpr int64_t kMost = 65536;  // channels of a group that no number of lanes takes
+    s.lanes = std::max(s.inner, s.outer) > kMost
+                  ? 0
+                  : tsr::groups_lanes(static_cast<int>(s.inner), static_cast<int>(s.outer),
+                                      static_cast<int>(vector));
+    s.chunk = std::max<int64_t>(c.tile_n / vector * s.lanes, 1);
+  }
+  s.chunks = ceil_div(v.groups * s.outer, s.chunk);
+  const int64_t step = w.spread < 0 ? w.divide : 1;  // columns of a tile are a multiple of this
+  s.columns = ceil_div(std::max(c.tile_m, 1), step) * step;
+  s.columns_read = ((s.columns - 1) * w.step + (w.taps - 1) * std::abs(w.spread)) / w.divide + 1;
+  s.chunk_floats = saturated_product({s.taps(), s.inner, c.tile_n});
+  return s;
+}
+
+}  // namespace tessera

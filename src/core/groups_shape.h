@@ -1,0 +1,36 @@
+// How cpu_groups sees a convolution. Known to its rules, its source, its driver and its model alike.
+#pragma once
+
+#include <array>
+
+#include "core/gemm_view.h"
+#include "tessera/kernel_config.h"
+
+namespace tessera {
+
+// The operand that is read around each position is the patches; the one that is walked is the result or,
+// where the filter's gradient is computed, that of the output.
+struct GroupsShape {
+  bool gradient;         // of the filter
+  int64_t inner, outer;  // channels per group of the operand read, and of the one walked
+  int64_t lanes;         // of a vector hold channels; 0: none can
+  int64_t chunk;         // channels of one chunk
+  int64_t chunks;
+  std::array<WindowAxis, ConvShape::kAxes> axes;  // as walked
+  int64_t columns;                                // of a tile
+  int64_t columns_read;                           // for a tile, between the first and the last
+  int64_t chunk_floats;                           // of its panel
+
+  // The result has one group with few channels: positions are blocks of its pixels, side by side in a vector.
+  bool blocked;
+  int64_t block_h, block_w;    // pixels of a block
+  int64_t first_h, first_w;    // coordinate that the first tap of a block at 0 meets
+  int64_t origin_h, origin_w;  // pixel where the first block begins: 0, or negative
+
+  int64_t taps() const { return axes[0].taps * axes[1].taps * axes[2].taps; }
+};
+
+// `v` must have a window.
+GroupsShape groups_shape(const GemmView& v, const KernelConfig& c);
+
+}  // namespace tessera

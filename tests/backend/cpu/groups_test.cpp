@@ -1,0 +1,135 @@
+// cpu_groups against the reference: exact on integer-valued data whatever the threads, inputs and outputs
+// against guard pages.
+#include "backend/cpu/groups.h"
+
+#include <gtest/gtest.h>
+
+#include "backend/cpu/kernels.h"
+#include "core/groups_shape.h"
+#include "cpu/groups_lanes.h"
+
+namespace tessera {
+namespace {
+
+struct Arch {
+  const char *name, *widest, *wide, *narrow;  // and tiles
+};
+
+class GroupsTest : public testing::TestWithParam<Arch> {
+ protected:
+  void SetUp() override {
+    if (!testing_cpu::runs_here(GetParam().name)) GTEST_SKIP() << "not this processor";
+  }
+
+  std::unique_ptr<Kernel> kernel(const std::string& problem, const std::string& tile, int threads = 1) const {
+    const std::string inst = find_arch(GetParam().name).vector_bits == 512 ? "1x16x1" : "1x8x1";
+    const std::string rest = problem.find("prepack=b") == problem.npos ? "" : " preshuffle=1";
+    return testing_cpu::make_kernel(make_groups_kernel, GetParam().name, problem,
+                                    "cpu_groups tile=" + tile + " inst=" + inst + rest, threads);
+  }
+
+  // Every direction, one thread and more of them than there are chunks or lines.
+  void everywhere(const std::string& rest, const char* tile = GetParam().wide) const {
+    for (const char* op : {"conv_fwd ", "conv_bwd_data ", "conv_bwd_weight "}) {
+      for (const int threads : {1, 2, 7}) {
+        SCOPED_TRACE(op + rest + " threads " + std::to_string(threads));
+        testing_cpu::expect_right(*kernel(op + rest, tile, threads));
+      }
+    }
+  }
+};
+
+TEST_P(GroupsTest, OneChannelPerGroup) {
+  everywhere("n=3 g=70 c=1 k=1 in=31x29 filter=3x3 pad=1x1 dtype=f32");
+  everywhere("n=2 g=53 c=1 k=1 in=7x23x20 filter=3x3x3 stride=2x2x2 pad=1x1x1 dtype=bf16");
+}
+
+TEST_P(GroupsTest, SeveralChannelsPerGroup) {
+  everywhere("n=2 g=24 c=4 k=4 in=23x22 filter=3x3 stride=2x2 pad=1x1 dtype=f32");
+  everywhere("n=2 g=37 c=1 k=3 in=23x22 filter=5x3 pad=2x0 dtype=bf16");
+}
+
+TEST_P(GroupsTest, PrepackedFilter) {
+  for (const char* op : {"conv_fwd ", "conv_bwd_data "}) {
+    const std::string shape = std::string(op) + "n=1 g=12 c=4 k=5 in=9x8 filter=3x3 pad=1x1 dtype=bf16";
+    EXPECT_EQ(testing_cpu::result(*kernel(shape + " prepack=b", GetParam().wide)),
+              testing_cpu::result(*kernel(shape, GetParam().wide)));
+  }
+}
+
+// Vectors that begin beyond the last channel reach further than one line behind a pixel.
+TEST_P(GroupsTest, FewerChannelsThanAChunk) {
+  everywhere("n=1 c=6 k=6 in=12x12 filter=3x3 stride=2x2 dilation=2x2 pad=2x2 dtype=f32");
+  everywhere("n=1 g=3 c=1 k=1 in=9x13 filter=3x3 pad=1x1 dtype=f32", GetParam().widest);
+  everywhere("n=1 g=2 c=3 k=1 in=9x7 filter=3x2 pad=1x1 dtype=bf16", GetParam().widest);
+}
+
+// The first line of the result meets the last one of the image, those behind it do not.
+TEST_P(GroupsTest, TapsThatLieApart) {
+  everywhere("n=1 g=17 c=1 k=1 in=5x9 filter=2x3 dilation=4x1 pad=0:2x1 dtype=f32");
+  everywhere("n=1 g=9 c=1 k=1 in=5x11 filter=2x3 dilation=4x1 pad=0:2x1 dtype=f32");
+}
+
+// Few input channels: a block of pixels in each vector. Strides, dilations and padding that blocks begin or
+// end outside of; several lines of blocks for each thread.
+TEST_P(GroupsTest, BlocksOfPixels) {
+  for (const char* rest :
+       {"n=2 c=2 k=20 in=23x21 filter=7x7 stride=2x2 pad=3x3 dtype=f32",
+        "n=1 c=2 k=9 in=11x13 filter=3x3 pad=1x1 dtype=bf16",
+        "n=1 c=1 k=6 in=4x9x11 filter=2x3x5 stride=1x3x2 dilation=1x2x1 pad=1x0x2 dtype=f32",
+        "n=2 c=3 k=17 in=37 filter=5 stride=2 pad=4:0 dtype=f16 alpha=2 beta=1"}) {
+    for (const int threads : {1, 3}) {
+      SCOPED_TRACE(rest);
+      testing_cpu::expect_right(*kernel(std::string("conv_bwd_data ") + rest, GetParam().narrow, threads));
+    }
+  }
+}
+
+// Sums of a million products, within the bound of f32 whatever the types of memory.
+TEST_P(GroupsTest, LongReductionOfTheFilter) {
+  for (const char* dtype : {"f32", "bf16"}) {
+    const std::string problem =
+        std::string("conv_bwd_weight n=1 g=3 c=1 k=1 in=1010x1000 filter=1x3 pad=0x1 out=f32 dtype=") + dtype;
+    testing_cpu::expect_right(*kernel(problem, GetParam().wide), FillKind::uniform);
+  }
+}
+
+TEST_P(GroupsTest, ZeroAlphaHidesTheOperands) {
+  const auto k =
+      kernel("conv_bwd_weight n=1 g=20 c=1 k=1 in=9x9 filter=3x3 dtype=f32 alpha=0 beta=0", GetParam().wide);
+  testing_cpu::expect_right(*k);
+}
+
+INSTANTIATE_TEST_SUITE_P(Archs, GroupsTest,
+                         testing::Values(Arch{"x86_avx2", "2x32", "4x16", "7x8"},
+                                         Arch{"x86_avx512", "4x64", "4x32", "7x16"}),
+                         [](const auto& arch) { return std::string(arch.param.name); });
+
+TEST(Groups, LanesThatTwoVectorsFeed) {
+  EXPECT_EQ(tsr::groups_lanes(1, 1, 16), 16);
+  EXPECT_EQ(tsr::groups_lanes(4, 4, 16), 16);
+  EXPECT_EQ(tsr::groups_lanes(2, 1, 16), 16);
+  EXPECT_EQ(tsr::groups_lanes(3, 1, 16), 10);
+  EXPECT_EQ(tsr::groups_lanes(16, 64, 16), 16);
+  EXPECT_EQ(tsr::groups_lanes(7, 9, 16), 16);
+  EXPECT_EQ(tsr::groups_lanes(33, 64, 16), 0);
+}
+
+// Wherever a vector begins, what it reads lies within the reach of its first group.
+TEST(Groups, ReachCoversEveryLane) {
+  for (int inner = 1; inner <= 16; ++inner) {
+    for (int outer = 1; outer <= 40; ++outer) {
+      const int lanes = tsr::groups_lanes(inner, outer, 16);
+      if (lanes == 0) continue;
+      const int reach = inner == 1 && outer == 1 ? 16 : tsr::groups_reach(inner, outer, lanes);
+      for (int first = 0; first < 40 * lanes; first += lanes) {
+        const int last = first + lanes - 1;
+        ASSERT_LE((last / outer - first / outer + 1) * inner, reach) << inner << ' ' << outer << ' ' << first;
+      }
+      ASSERT_LE(reach, 32);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
