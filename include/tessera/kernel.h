@@ -34,7 +34,8 @@ struct Buffers {
   std::array<const void*, Epilogue::kMaxD> d{};
   std::optional<double> alpha{}, beta{};  // instead of the problem's
   void* stream = nullptr;                 // GPU: where run() enqueues (a CUstream); null: the default stream
-  void* workspace = nullptr;  // at least workspace_bytes(), 64-byte aligned; null: the kernel brings its own
+  float* bias_grad = nullptr;  // of problems with bias_grad: g * k sums of A, by alpha and beta as C
+  void* workspace = nullptr;   // at least workspace_bytes(), 64-byte aligned; null: the kernel brings its own
 };
 
 // Memory that the kernels of one device can use.

@@ -61,6 +61,7 @@ struct Problem {
   Layout layout = Layout::rcr;
   bool prepack_b =
       false;  // B is passed in the chosen kernel's own order (Kernel::pack_b), as weights reused often
+  bool bias_grad = false;  // conv_bwd_weight: Buffers::bias_grad is written too
   int64_t m = 0, n = 0, k = 0;
   int64_t batch = 1;
   int64_t lda = kPacked, ldb = kPacked, ldc = kPacked;  // elements

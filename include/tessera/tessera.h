@@ -188,6 +188,7 @@ typedef struct tsr_buffers {
   void* stream;    /* GPU: a CUstream; null: the default stream */
   void* workspace; /* "workspace_bytes" of the kernel's info, 64-byte aligned; null: the kernel brings its own
                     */
+  float* bias_grad; /* of problems with bias_grad=f32: g * k sums, written */
 } tsr_buffers;
 
 /* {"problem", "config", "source", "predicted_us", "workspace_bytes", "packed_b_bytes", "host_memory",

@@ -30,7 +30,7 @@ class Buffers(ctypes.Structure):
     """tsr_buffers."""
     _fields_ = [("size", c_uint32), ("flags", c_uint32), ("a", c_void_p), ("b", c_void_p), ("c", c_void_p),
                 ("d", c_void_p * MAX_D), ("alpha", c_double), ("beta", c_double), ("stream", c_void_p),
-                ("workspace", c_void_p)]
+                ("workspace", c_void_p), ("bias_grad", c_void_p)]
 
 
 _OUT = ctypes.POINTER(c_void_p)

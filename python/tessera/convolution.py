@@ -68,10 +68,12 @@ def conv_bwd_data(dy: Any, w: Any, in_size: Sequence[int], out: Any = None, *, s
 def conv_bwd_weight(dy: Any, x: Any, filter_size: Sequence[int], out: Any = None, *, stride: Axes = 1,
                     padding: Padding = 0, dilation: Axes = 1, groups: Optional[int] = 1,
                     alpha: Optional[float] = None, beta: Optional[float] = None, dtype: Optional[str] = None,
-                    out_dtype: Optional[str] = None, dispatcher: Optional[Dispatcher] = None) -> Any:
+                    out_dtype: Optional[str] = None, dispatcher: Optional[Dispatcher] = None,
+                    bias_grad: Any = None) -> Any:
     """The gradient of conv()'s w: dy (n, *out, groups * k), x (n, *in, groups * c), filter_size its spatial extents.
+    bias_grad: f32 of groups * k elements, written: the sums of dy, by alpha and beta as the result.
     Returns (groups * k, *filter_size, c)."""
-    like = None if alpha is not None or beta is not None else calls.key_of(
+    like = None if alpha is not None or beta is not None or bias_grad is not None else calls.key_of(
         dy, x, out, (), "conv_bwd_weight", filter_size, stride, padding, dilation, groups, dtype, out_dtype)
     if like is not None:
         dispatcher = dispatcher or default_dispatcher()
@@ -88,7 +90,8 @@ def conv_bwd_weight(dy: Any, x: Any, filter_size: Sequence[int], out: Any = None
         raise BadInput(f"bad_input: {k_all} and {c_all} channels do not divide into {g} groups")
     return _run("conv_bwd_weight", a, b, out, n=n, g=g, c=c_all // g, k=k_all // g, extents=extents,
                 window=tuple(filter_size), stride=stride, padding=padding, dilation=dilation, groups=groups, alpha=alpha,
-                beta=beta, dtype=dtype, out_dtype=out_dtype, dispatcher=dispatcher, like=like, outputs=outputs)
+                beta=beta, dtype=dtype, out_dtype=out_dtype, dispatcher=dispatcher, like=like, outputs=outputs,
+                bias_grad=bias_grad)
 
 
 # -- Shapes --------------------------------------------------------------------------------------------------------
@@ -144,7 +147,7 @@ def _run(op: str, a: arrays.Array, b: arrays.Array, out: Any, *, n: int, g: int,
          extents: Tuple[int, ...], window: Tuple[int, ...], stride: Axes, padding: Padding, dilation: Axes,
          groups: Optional[int], alpha: Optional[float], beta: Optional[float], dtype: Optional[str],
          out_dtype: Optional[str], dispatcher: Optional[Dispatcher], like: Optional[Tuple], d: Sequence[Any] = (),
-         epilogue: Optional[str] = None, outputs: Optional[Tuple[int, ...]] = None) -> Any:
+         epilogue: Optional[str] = None, outputs: Optional[Tuple[int, ...]] = None, bias_grad: Any = None) -> Any:
     dims = len(extents)
     _agree(len(window), dims, "the filter", "axes", "the input")
     dispatcher = dispatcher or default_dispatcher(a.device)
@@ -152,12 +155,15 @@ def _run(op: str, a: arrays.Array, b: arrays.Array, out: Any, *, n: int, g: int,
     extra = [_view_stored(t, f"d[{i}]", None, dtype) for i, t in enumerate(d)]
     key = (op, n, g, c, k, extents, window, _axes_text(stride, dims, "stride"), _axes_text(padding, dims, "padding"),
            _axes_text(dilation, dims, "dilation"), a.dtype, b.dtype, None if z is None else z.dtype, out_dtype,
-           extra[0].dtype if extra else None, epilogue)
+           extra[0].dtype if extra else None, epilogue, bias_grad is not None)
+    if bias_grad is not None:
+        extra.append(arrays.view(bias_grad, "bias_grad", "f32"))
     plan = dispatcher._plans.get(key)
     if plan is None or plan._provisional:
         problem = Problem(op, n=n, g=g, c=c, k=k, **{"in": extents}, filter=window, stride=key[7], pad=key[8],
                           dilation=key[9], dtype=a.dtype if a.dtype == b.dtype else f"{a.dtype}x{b.dtype}",
-                          out=out_dtype if z is None else z.dtype, d=key[-2], epilogue=epilogue)
+                          out=out_dtype if z is None else z.dtype, d=key[-3], epilogue=epilogue,
+                          bias_grad="f32" if key[-1] else None)
         plan = dispatcher.get(problem)
         dispatcher._remember(key, plan)
     if outputs is not None:

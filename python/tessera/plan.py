@@ -84,7 +84,7 @@ class Plan:
 
     def _bind(self, views: List[arrays.Array], out: Any, alpha: Optional[float] = None, beta: Optional[float] = None,
               stream: Optional[int] = None, workspace: Any = None) -> Bound:
-        """A call on arrays (a, b, c, d0, ...) whose shapes, strides and types are known to fit."""
+        """A call on arrays (a, b, c, d0, ... or bias_grad) whose shapes, strides and types are known to fit."""
         device = views[0].device
         for v, tensor in zip(views, self._tensors):
             if v.device != device or self._host != (device == "cpu"):
@@ -94,7 +94,12 @@ class Plan:
             raise BadInput(calls.READONLY)
         buffers = _abi.Buffers(_SIZE, 0, views[0].address, views[1].address, views[2].address)
         for i, v in enumerate(views[3:]):
-            buffers.d[i] = v.address
+            if self._tensors[3 + i].written:
+                if v.readonly:
+                    raise BadInput(calls.READONLY)
+                buffers.bias_grad = v.address
+            else:
+                buffers.d[i] = v.address
         if alpha is not None:
             buffers.flags |= _abi.HAS_ALPHA
             buffers.alpha = alpha
@@ -109,12 +114,18 @@ class Plan:
         return Bound(self, buffers, (self, views), out)
 
     def bind(self, a: Any, b: Any, out: Any = None, d: Sequence[Any] = (), *, alpha: Optional[float] = None,
-             beta: Optional[float] = None, stream: Optional[int] = None, workspace: Any = None) -> Bound:
+             beta: Optional[float] = None, stream: Optional[int] = None, workspace: Any = None,
+             bias_grad: Any = None) -> Bound:
         """Checks the arrays once and prepares a call. a, b, out and d have the shapes, strides and types that
         problem.tensors gives (or are flat and hold exactly as much); without `out` it is allocated like a. alpha and
-        beta replace the problem's; stream: a CUDA stream's address, else the one a's library is using.
+        beta replace the problem's; stream: a CUDA stream's address, else the one a's library is using; bias_grad: of
+        problems that have it, f32 of g * k elements, written.
         Raises BadInput where an array does not fit, nothing is written then."""
         tensors = self._tensors
+        if (bias_grad is not None) != any(t.name == "bias_grad" for t in tensors):
+            raise BadInput("bad_input: bias_grad is given exactly where the problem says bias_grad=f32")
+        if bias_grad is not None:
+            d = (*d, bias_grad)
         if len(d) != len(tensors) - 3:
             raise BadInput(f"bad_input: the problem reads {len(tensors) - 3} D tensors, {len(d)} were given")
         views = [self._checked(a, tensors[0]), self._checked(b, tensors[1])]

@@ -1,6 +1,7 @@
 #include "tessera/kernel.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 
@@ -15,7 +16,7 @@ namespace {
 static_assert(TSR_MAX_D == Epilogue::kMaxD);
 
 // Where members of the first version end; a longer struct comes from a newer header.
-constexpr uint32_t kLeastSize = sizeof(tsr_buffers);
+constexpr uint32_t kLeastSize = offsetof(tsr_buffers, bias_grad);
 
 Buffers read_buffers(const tsr_buffers* in) {
   if (!in) throw Error(ErrorCode::bad_input, "the buffers are null");
@@ -28,6 +29,7 @@ Buffers read_buffers(const tsr_buffers* in) {
   }
   Buffers out{.a = in->a, .b = in->b, .c = in->c, .stream = in->stream, .workspace = in->workspace};
   std::copy(std::begin(in->d), std::end(in->d), out.d.begin());
+  if (in->size >= sizeof(tsr_buffers)) out.bias_grad = in->bias_grad;
   if (in->flags & TSR_HAS_ALPHA) out.alpha = in->alpha;
   if (in->flags & TSR_HAS_BETA) out.beta = in->beta;
   return out;

@@ -71,6 +71,7 @@ GemmView lower(const Problem& p) {
   v.acc = info(p.a).accumulator;
   v.d = p.d;
   v.b_prepacked = p.prepack_b;
+  v.bias_grad = p.bias_grad;
   v.epilogue = p.epilogue;
   return v;
 }

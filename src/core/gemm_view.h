@@ -87,7 +87,8 @@ struct GemmView {
   std::optional<RowGrid> c_rows;  // instead of C's rows being those of the product
   // The caller's tensors have their channels first, the view's last: what runs it brings them into its order.
   bool channels_first = false;
-  double work = 0;  // multiply-adds that were asked for
+  bool bias_grad = false;  // what runs it sums the rows of A too: Buffers::bias_grad
+  double work = 0;         // multiply-adds that were asked for
 
   // Whether strides alone say where all three matrices are.
   bool plain() const { return a.plain() && b.plain() && !c_rows; }

@@ -186,6 +186,12 @@ const std::vector<Field>& fields() {
          p.prepack_b = true;
        },
        [](const Problem& p) { return std::string(p.prepack_b ? "b" : ""); }},
+      {"bias_grad", kConv, false,
+       [](Problem& p, std::string_view t) {
+         if (t != "f32") bad("sums of the gradient are f32", "bias_grad=f32, or leave it out");
+         p.bias_grad = true;
+       },
+       [](const Problem& p) { return std::string(p.bias_grad ? "f32" : ""); }},
       size_field<&Problem::lda, Problem::kPacked>("lda"),
       size_field<&Problem::ldb, Problem::kPacked>("ldb"),
       size_field<&Problem::ldc, Problem::kPacked>("ldc"),
@@ -291,7 +297,7 @@ uint64_t hash(const Problem& p) {
   };
   mix(uint64_t(p.op) | uint64_t(p.a) << 8 | uint64_t(p.b) << 16 | uint64_t(p.out) << 24 |
       uint64_t(p.d) << 32 | uint64_t(p.layout) << 40 | uint64_t(p.prepack_b) << 48 |
-      uint64_t(p.epilogue.count) << 56);
+      uint64_t(p.bias_grad) << 49 | uint64_t(p.epilogue.count) << 56);
   for (int64_t v : {p.m, p.n, p.k, p.batch, p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c}) {
     mix(static_cast<uint64_t>(v));
   }

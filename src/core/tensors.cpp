@@ -81,6 +81,10 @@ std::vector<Tensor> tensors(const Problem& p) {
   }
   out[1].packed = v.b_prepacked;
   out[2].written = true;
+  if (p.bias_grad) {
+    out.push_back(dense("bias_grad", DType::f32, {p.conv.g * p.conv.k}));
+    out.back().written = true;
+  }
   for (const EpilogueStep& step : v.epilogue) {
     const EpilogueKindInfo& kind = info(step.kind);
     if (!kind.takes_d) continue;

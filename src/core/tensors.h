@@ -11,7 +11,7 @@
 namespace tessera {
 
 struct Tensor {
-  std::string name;  // "a", "b", "c", "d0", ...
+  std::string name;  // "a", "b", "c", "d0", ...; "bias_grad"
   DType type = DType::f32;
   std::vector<int64_t> shape,
       strides;        // elements, slowest axis first; the batch axis only where there is one

@@ -77,7 +77,7 @@ void check_gemm(Problem& p) {
   at_least("k", p.k, 0);
   at_least("batch", p.batch, 1);
   if (is_conv(p.layout)) bad("layout " + std::string(to_string(p.layout)) + " is of convolutions");
-  if (p.conv != ConvShape{}) bad("a GEMM has no sizes of a convolution");
+  if (p.conv != ConvShape{} || p.bias_grad) bad("a GEMM has no sizes and outputs of a convolution");
   const bool a_rows = a_is_row_major(p.layout), b_rows = b_is_row_major(p.layout);
   check_operand('a', a_rows ? p.m : p.k, a_rows ? p.k : p.m, p.lda, p.stride_a, p.batch, bytes_of(p.a),
                 false);
@@ -135,6 +135,10 @@ void check_conv(const Problem& p) {
   if (!info(p.a).is_float && p.op != Op::conv_fwd) {
     bad("integer operands in " + std::string(to_string(p.op)), "integers are for conv_fwd");
   }
+  if (p.bias_grad && p.op != Op::conv_bwd_weight) {
+    bad("bias_grad in " + std::string(to_string(p.op)), "it is an output of conv_bwd_weight");
+  }
+  if (p.bias_grad && bytes_of(p.a) == 1) bad("bias_grad of " + types_text(p), "it is of f32, f16 and bf16");
   if (p.op == Op::conv_bwd_weight) {
     if (p.prepack_b) bad("prepack=b in conv_bwd_weight, whose B is the input", "it is for filters");
     if (!p.epilogue.empty()) bad("conv_bwd_weight takes no epilogue", "alpha and beta are all it has");

@@ -56,11 +56,13 @@ std::vector<double> race(std::span<const std::unique_ptr<Kernel>> kernels, doubl
   DeviceMemory* device = kernels[0]->memory();
   Scratch a(device, extent_bytes(v.a)), b(device, extent_bytes(v.b)), c(device, extent_bytes(v.c));
   Scratch d(device, v.groups * v.m * v.n * bytes_of(v.d));
+  Scratch bias(device, v.bias_grad ? v.groups * v.m * 4 : 0);
   std::vector<std::unique_ptr<Scratch>> packed;
   std::vector<Buffers> buffers(kernels.size());
   for (size_t i = 0; i < kernels.size(); ++i) {
     buffers[i] = {.a = a.data(), .b = b.data(), .c = c.data()};
     buffers[i].d.fill(d.data());
+    buffers[i].bias_grad = static_cast<float*>(bias.data());
     if (v.b_prepacked) {
       packed.push_back(std::make_unique<Scratch>(device, static_cast<int64_t>(kernels[i]->packed_b_bytes())));
       kernels[i]->pack_b(b.data(), packed.back()->data());

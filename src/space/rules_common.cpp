@@ -112,6 +112,8 @@ constexpr Rule kRules[] = {
     {"channels_first", ~kCpuFamilies, 0, [](V v, C, A) { return !v.channels_first; },
      "this backend does not bring tensors with their channels first into the order of its kernels; give it "
      "layout=channels_last"},
+    {"bias_grad", ~kCpuFamilies, 0, [](V v, C, A) { return !v.bias_grad; },
+     "this backend does not sum the gradient of the bias beside that of the filter"},
     {"range", kAnyFamily, kAnyKnob & ~kFlags, within<kAnyKnob & ~kFlags, 0>,
      "a knob is out of range: numbers are 0 to 65536, words one of those the knob knows"},
     {"flags", kAnyFamily, kFlags, within<kFlags, 0>,

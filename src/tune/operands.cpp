@@ -59,7 +59,7 @@ const Palette& palette(DType t, FillKind kind) {
 size_t draw(uint64_t seed, int64_t index) { return mixed(seed ^ static_cast<uint64_t>(index)) % kPalette; }
 
 // Seeds of the tensors of one problem.
-enum Tensor : uint64_t { kA, kB, kC, kD };
+enum Tensor : uint64_t { kA, kB, kC, kD, kBiasGrad = kD + Epilogue::kMaxD };
 uint64_t seed_of(uint64_t seed, uint64_t tensor) { return mixed(seed * 16 + tensor); }
 
 // All-ones is NaN in every floating type; integers get a value that small sums do not reach.
@@ -117,7 +117,14 @@ Operands::Operands(const Problem& problem, FillKind kind, uint64_t seed, size_t 
         filled(view_.d, kind, seed_of(seed, kD + d_.size()), view_.d_elements(row.broadcast), align));
   }
   c_ = GuardedBuffer(static_cast<size_t>(view_.c.extent * bytes_of(problem.out)), align);
+  if (problem.bias_grad) {
+    bias_grad_ = GuardedBuffer(static_cast<size_t>(view_.groups * view_.m) * sizeof(float), align);
+  }
   reset_c();
+}
+
+double Operands::bias_grad_before(int64_t index) const {
+  return fill_value(DType::f32, kind_, seed_of(seed_, kBiasGrad), index);
 }
 
 int64_t Operands::c_index(int64_t g, int64_t i, int64_t j) const {
@@ -139,6 +146,11 @@ double Operands::c_before(int64_t index) const {
 
 void Operands::reset_c() {
   std::memset(c_.data(), poison_byte(problem_.out), c_.size());
+  if (problem_.bias_grad) {
+    std::memset(bias_grad_.data(), poison_byte(DType::f32), bias_grad_.size());
+    for (int64_t i = 0; problem_.beta != 0 && i < view_.groups * view_.m; ++i)
+      store_element(DType::f32, bias_grad_.data(), i, bias_grad_before(i));
+  }
   if (problem_.beta == 0) return;
   if (view_.channels_first) {  // dense
     for (int64_t i = 0; i < view_.c.extent; ++i) store_element(problem_.out, c_.data(), i, c_before(i));
@@ -199,6 +211,7 @@ std::string DeviceCopies::fetch(size_t index, const GuardedBuffer& host) const {
 Buffers Operands::bind(const Kernel& kernel) {
   Buffers buffers{.a = a_.data(), .b = b_.data(), .c = c_.data()};
   for (size_t i = 0; i < d_.size(); ++i) buffers.d[i] = d_[i].data();
+  if (problem_.bias_grad) buffers.bias_grad = reinterpret_cast<float*>(bias_grad_.data());
   if (problem_.prepack_b) {
     packed_b_ = GuardedBuffer(kernel.packed_b_bytes());
     kernel.pack_b(b_.data(), packed_b_.data());
@@ -223,7 +236,7 @@ void Operands::fetch(const Kernel& kernel) {
 std::string Operands::damage() const {
   if (!device_damage_.empty()) return "C on the device: " + device_damage_;
   std::vector<std::pair<std::string, const GuardedBuffer*>> buffers = {
-      {"A", &a_}, {"B", &b_}, {"C", &c_}, {"packed B", &packed_b_}};
+      {"A", &a_}, {"B", &b_}, {"C", &c_}, {"packed B", &packed_b_}, {"bias_grad", &bias_grad_}};
   for (size_t i = 0; i < d_.size(); ++i) buffers.emplace_back("D" + std::to_string(i), &d_[i]);
   for (const auto& [name, buffer] : buffers) {
     if (std::string what = buffer->damage(); !what.empty()) return name + ": " + what;

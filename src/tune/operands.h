@@ -60,7 +60,9 @@ class Operands {
   const void* d(int i) const { return d_[static_cast<size_t>(i)].data(); }
   // Element (i, j) of group g of C as the view counts them: its index in c(), and in a full D tensor.
   int64_t c_index(int64_t g, int64_t i, int64_t j) const;
-  double c_before(int64_t index) const;  // what reset_c() puts there; C's elements only
+  const float* bias_grad() const { return reinterpret_cast<const float*>(bias_grad_.data()); }
+  double bias_grad_before(int64_t index) const;  // as c_before
+  double c_before(int64_t index) const;          // what reset_c() puts there; C's elements only
 
   // C poisoned; with its values before the run where the problem has beta != 0.
   void reset_c();
@@ -81,7 +83,7 @@ class Operands {
   GemmView view_;
   FillKind kind_;
   uint64_t seed_;
-  GuardedBuffer a_, b_, c_, packed_b_;
+  GuardedBuffer a_, b_, c_, packed_b_, bias_grad_;
   std::string device_damage_;
   std::vector<GuardedBuffer> d_;
   DeviceCopies device_;

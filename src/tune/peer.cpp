@@ -90,7 +90,7 @@ std::shared_ptr<const Peer> Peer::load(const std::string& name) {
 }
 
 std::optional<PeerKernel> Peer::prepare(const Problem& p, int threads, std::string* why) const {
-  if (!p.epilogue.empty() || p.alpha != 1 || p.beta != 0) {
+  if (!p.epilogue.empty() || p.alpha != 1 || p.beta != 0 || p.bias_grad) {
     *why = "only plain products and convolutions are compared";
     return std::nullopt;
   }

@@ -248,4 +248,30 @@ std::vector<Expected> reference(const Operands& o, const Sample& s, double sum_e
   return out;
 }
 
+std::vector<Expected> reference_bias_grad(const Operands& o, const Sample& s) {
+  std::vector<Expected> out;
+  if (!o.problem().bias_grad) return out;
+  const GemmView& v = o.view();
+  const Problem& p = o.problem();
+  std::vector<double> row(static_cast<size_t>(v.k));
+  for (int64_t g : s.groups) {
+    for (int64_t i : s.rows) {
+      Factors(o).row(g, i, row.data());
+      double sum = 0, size = 0;
+      for (double x : row) {
+        sum += x;
+        size += std::fabs(x);
+      }
+      const bool exact = o.kind() == FillKind::integers && size <= kExactIntegers;
+      Expected x = scaled({sum, exact ? 0 : accumulation_error(v.k, size)}, p.alpha);
+      if (p.beta != 0) {
+        const Expected before = scaled({o.bias_grad_before(g * v.m + i), 0}, p.beta);
+        x = rounded({x.value + before.value, x.error + before.error});
+      }
+      out.push_back(x);
+    }
+  }
+  return out;
+}
+
 }  // namespace tessera

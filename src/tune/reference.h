@@ -38,4 +38,7 @@ Sample sample_of(const GemmView& v, int64_t max_work = int64_t{1} << 27);
 // In the order groups, rows, cols of `s`. Threads share the rows. sum_error: as Kernel::sum_error().
 std::vector<Expected> reference(const Operands& operands, const Sample& s, double sum_error = 0);
 
+// Buffers::bias_grad of the groups and rows of `s`; empty where the problem has none.
+std::vector<Expected> reference_bias_grad(const Operands& operands, const Sample& s);
+
 }  // namespace tessera

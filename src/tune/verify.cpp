@@ -12,7 +12,10 @@ Verifier::Verifier(const Operands& operands, double sum_error)
     : Verifier(operands, sample_of(operands.view()), sum_error) {}
 
 Verifier::Verifier(const Operands& operands, Sample sample, double sum_error)
-    : operands_(operands), sample_(std::move(sample)), expected_(reference(operands, sample_, sum_error)) {}
+    : operands_(operands),
+      sample_(std::move(sample)),
+      expected_(reference(operands, sample_, sum_error)),
+      expected_bias_grad_(reference_bias_grad(operands, sample_)) {}
 
 Verification Verifier::check() const {
   const DType type = operands_.problem().out;
@@ -21,32 +24,40 @@ Verification Verifier::check() const {
   out.complete = sample_.complete;
   double worst = -1;
   size_t wrong = 0;
+  const auto look = [&](double got, const Expected& e, DType t, const auto& name) {
+    const double low = round_to(t, e.value - e.error), high = round_to(t, e.value + e.error);
+    const bool right = got >= low && got <= high;  // false for NaN
+    if (!right && wrong++ == 0)
+      out.failure = name() + format(" = %.9g, expected %.9g (%.9g to %.9g)", got, e.value, low, high);
+    // Results and limits may both be infinite: then there is no distance.
+    const double err = got == e.value || (right && std::isinf(got)) ? 0 : std::fabs(got - e.value);
+    const double limit = std::isinf(low) || std::isinf(high) ? 0 : std::max(e.value - low, high - e.value);
+    double ratio = err == 0 ? 0 : limit == 0 ? HUGE_VAL : err / limit;
+    if (!right) ratio = HUGE_VAL;
+    if (ratio > worst || (ratio == worst && err > out.max_err)) {
+      worst = ratio;
+      out.max_err = err;
+      out.bound = limit;
+    }
+  };
   const Expected* expected = expected_.data();
   for (int64_t g : sample_.groups) {
     for (int64_t i : sample_.rows) {
       for (int64_t j : sample_.cols) {
-        const Expected& e = *expected++;
-        const int64_t at = operands_.c_index(g, i, j);
-        const double got = load_element(type, operands_.c(), at);
-        const double low = round_to(type, e.value - e.error), high = round_to(type, e.value + e.error);
-        const bool right = got >= low && got <= high;  // false for NaN
-        if (!right && wrong++ == 0) {
-          out.failure =
-              format("C[%lld][%lld][%lld] = %.9g, expected %.9g (%.9g to %.9g)", static_cast<long long>(g),
-                     static_cast<long long>(i), static_cast<long long>(j), got, e.value, low, high);
-        }
-        // Results and limits may both be infinite: then there is no distance.
-        const double err = got == e.value || (right && std::isinf(got)) ? 0 : std::fabs(got - e.value);
-        const double limit =
-            std::isinf(low) || std::isinf(high) ? 0 : std::max(e.value - low, high - e.value);
-        double ratio = err == 0 ? 0 : limit == 0 ? HUGE_VAL : err / limit;
-        if (!right) ratio = HUGE_VAL;
-        if (ratio > worst || (ratio == worst && err > out.max_err)) {
-          worst = ratio;
-          out.max_err = err;
-          out.bound = limit;
-        }
+        look(load_element(type, operands_.c(), operands_.c_index(g, i, j)), *expected++, type, [&] {
+          return format("C[%lld][%lld][%lld]", static_cast<long long>(g), static_cast<long long>(i),
+                        static_cast<long long>(j));
+        });
       }
+    }
+  }
+  const Expected* bias = expected_bias_grad_.data();
+  for (int64_t g : sample_.groups) {
+    for (int64_t i : sample_.rows) {
+      if (expected_bias_grad_.empty()) break;
+      const int64_t at = g * operands_.view().m + i;
+      look(static_cast<double>(operands_.bias_grad()[at]), *bias++, DType::f32,
+           [&] { return format("bias_grad[%lld]", static_cast<long long>(at)); });
     }
   }
   if (wrong > 1) out.failure += format(" and %zu more wrong of %zu", wrong - 1, out.checked);

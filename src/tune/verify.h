@@ -32,7 +32,7 @@ class Verifier {
  private:
   const Operands& operands_;
   Sample sample_;
-  std::vector<Expected> expected_;
+  std::vector<Expected> expected_, expected_bias_grad_;
 };
 
 }  // namespace tessera

@@ -95,7 +95,8 @@ TEST(CApi, ChoosesAndComputesWhatTheCppApiDoes) {
                   .alpha = 0,
                   .beta = 0,
                   .stream = nullptr,
-                  .workspace = nullptr};
+                  .workspace = nullptr,
+                  .bias_grad = b.bias_grad};
     std::copy(b.d.begin(), b.d.end(), c.d);
     ASSERT_EQ(tsr_kernel_run(k, &c), TSR_OK) << tsr_last_error();
     EXPECT_EQ(c_bytes(operands), expected);
@@ -112,8 +113,29 @@ TEST(CApi, TensorsAreWhatARunReads) {
     const Json json = described.json();
     EXPECT_EQ(json.at("problem").as_string(), to_string(problem));
     const GemmView view = lower(problem);
-    EXPECT_EQ(json.at("tensors").size(), 3u + static_cast<size_t>(problem.epilogue.d_count()));
+    EXPECT_EQ(json.at("tensors").size(),
+              3u + problem.bias_grad + static_cast<size_t>(problem.epilogue.d_count()));
     EXPECT_EQ(json.at("tensors").at(2).at("bytes").as_int(), view.c.extent * bytes_of(problem.out));
+  }
+}
+
+TEST(CApi, BuffersOfTheFirstVersionHaveNoBiasGradient) {
+  Handle handle;
+  const std::vector<float> dy(4, 1.0f), x(4, 2.0f);
+  float dw = 0, db = 0;
+  for (const char* bias : {"", " bias_grad=f32"}) {
+    tsr_buffers buffers{};
+    buffers.size = offsetof(tsr_buffers, bias_grad);
+    buffers.a = dy.data();
+    buffers.b = x.data();
+    buffers.c = &dw;
+    buffers.bias_grad = &db;  // beyond the size that is said
+    const std::string text = std::string("conv_bwd_weight c=1 k=1 in=4 filter=1 dtype=f32") + bias;
+    EXPECT_EQ(tsr_run(handle.dispatcher, text.c_str(), &buffers), *bias ? TSR_BAD_INPUT : TSR_OK);
+    buffers.size = sizeof buffers;
+    EXPECT_EQ(tsr_run(handle.dispatcher, text.c_str(), &buffers), TSR_OK) << tsr_last_error();
+    EXPECT_EQ(dw, 8);
+    EXPECT_EQ(db, *bias ? 4 : 0);
   }
 }
 

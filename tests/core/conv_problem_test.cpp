@@ -42,6 +42,8 @@ TEST(ConvProblem, TextRoundTrips) {
            "alpha=2 beta=1",
            "conv_fwd n=1 g=1 c=8 k=8 in=5x5 filter=1x1 stride=1x1 pad=0x0 dilation=1x1 dtype=f32 "
            "layout=channels_first",
+           "conv_bwd_weight n=1 g=1 c=8 k=8 in=5x5 filter=1x1 stride=1x1 pad=0x0 dilation=1x1 dtype=f32 "
+           "bias_grad=f32 beta=1",
        }) {
     const Problem p = Problem::parse(text);
     EXPECT_EQ(to_string(p), text);
@@ -76,6 +78,8 @@ TEST(ConvProblem, HashSeesEveryField) {
     hashes.insert(hash(Problem::parse(with(from, to))));
     EXPECT_EQ(hashes.size(), ++count) << to;
   }
+  hashes.insert(hash(Problem::parse(with("conv_fwd", "conv_bwd_weight") + " bias_grad=f32")));
+  EXPECT_EQ(hashes.size(), ++count);
 }
 
 TEST(ConvProblem, RefusesBrokenText) {
@@ -128,6 +132,10 @@ TEST(ConvProblem, RefusesWhatADirectionHasNot) {
   refused(with("conv_fwd", "conv_bwd_weight") + " prepack=b", "whose B is the input");
   refused(with("conv_fwd", "conv_bwd_weight") + " epilogue=relu", "takes no epilogue");
   refused("conv_bwd_data c=4 k=5 in=9 filter=3 dtype=i8", "integers are for conv_fwd");
+  refused(kBase + " bias_grad=f32", "output of conv_bwd_weight");
+  refused(with("conv_fwd", "conv_bwd_weight") + " bias_grad=bf16", "sums of the gradient are f32");
+  refused("conv_bwd_weight c=4 k=5 in=9 filter=3 dtype=f8e4m3 bias_grad=f32", "f32, f16 and bf16");
+  refused("gemm m=1 n=1 k=1 dtype=f32 bias_grad=f32", "unknown word");
   refused("conv_bwd_weight c=4 k=5 in=9 filter=3 dtype=f8e4m3 out=f8e4m3 layout=channels_first",
           "f16 or bf16");
   Problem p = Problem::parse(kBase);
@@ -151,6 +159,11 @@ TEST(ConvProblem, TensorsAreThoseOfTheLayout) {
   EXPECT_EQ(weight[0].shape, fwd[2].shape);
   EXPECT_EQ(weight[1].shape, fwd[0].shape);
   EXPECT_EQ(weight[2].shape, fwd[1].shape);
+  const auto bias = tensors(Problem::parse(with("conv_fwd", "conv_bwd_weight") + " bias_grad=f32"));
+  ASSERT_EQ(bias.size(), 4u);
+  EXPECT_EQ(bias[3].name, "bias_grad");
+  EXPECT_EQ(bias[3].shape, (std::vector<int64_t>{15}));
+  EXPECT_TRUE(bias[3].written);
   const auto first = tensors(Problem::parse(kBase + " epilogue=bias,add layout=channels_first"));
   EXPECT_EQ(first[0].shape, (std::vector<int64_t>{2, 3, 4, 9, 8}));
   EXPECT_EQ(first[1].shape, (std::vector<int64_t>{3, 5, 4, 3, 3}));

@@ -41,7 +41,7 @@ def test_choice_and_checksum_are_the_programs(dispatcher, line):
     assert ours["verified"]
 
 
-@pytest.mark.parametrize("line", [x for x in case_lines(9) if "prepack" not in x])
+@pytest.mark.parametrize("line", [x for x in case_lines(9) if "prepack" not in x and "bias_grad" not in x])
 def test_bits_are_those_of_a_c_program(dispatcher, line, tmp_path):
     plan = dispatcher.get(line)
     rng = np.random.default_rng(1)

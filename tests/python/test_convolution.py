@@ -93,6 +93,29 @@ def test_all_directions(dispatcher, case):
     assert (got == joined(dw, True)).all()
 
 
+def test_gradient_of_the_bias(dispatcher):
+    case = CASES[1]
+    x, w = data(case)
+    dy = integers(*forward(x, w, case).shape)
+    dw, db = backward(dy, x, w, case)[1], dy.reshape(-1, dy.shape[-2] * dy.shape[-1]).sum(0)
+    got = np.full(db.shape, np.nan, np.float32)
+    assert (tessera.conv_bwd_weight(dy, x, case[1], groups=None, bias_grad=got, dispatcher=dispatcher,
+                                    **options(case)) == dw).all()
+    assert (got == db).all()
+    got.flags.writeable = False
+    with pytest.raises(tessera.BadInput, match="read-only"):
+        tessera.conv_bwd_weight(dy, x, case[1], groups=None, bias_grad=got, dispatcher=dispatcher, **options(case))
+    with pytest.raises(tessera.BadInput, match="bias_grad has shape"):
+        tessera.conv_bwd_weight(dy, x, case[1], groups=None, bias_grad=np.zeros(3, np.float32), dispatcher=dispatcher,
+                                **options(case))
+    plan = dispatcher.get("conv_bwd_weight c=2 k=3 in=4 filter=1 dtype=f32 bias_grad=f32 layout=channels_first")
+    dy, x, got = integers(1, 1, 3, 4), integers(1, 1, 2, 4), np.zeros(3, np.float32)
+    assert (plan(dy, x, bias_grad=got)[0, :, :, 0] == np.einsum("kp,cp->kc", dy[0, 0], x[0, 0])).all()
+    assert (got == dy[0, 0].sum(1)).all()
+    with pytest.raises(tessera.BadInput, match="bias_grad is given exactly"):
+        plan(dy, x)
+
+
 def test_epilogue_and_output(dispatcher):
     case = CASES[1]
     x, w = data(case)

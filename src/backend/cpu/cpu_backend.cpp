@@ -1,6 +1,7 @@
 #include "backend/cpu/cpu_backend.h"
 
 #include "backend/cpu/amx.h"
+#include "backend/cpu/bias_gradient.h"
 #include "backend/cpu/channels_first.h"
 #include "backend/cpu/compile.h"
 #include "backend/cpu/cpu_module.h"
@@ -45,8 +46,11 @@ class CpuBackend : public Backend {
     for (const FamilyDriver& d : kDrivers) {
       if (d.family != choice.config.family_id()) continue;
       const auto make = [&](const Problem& p) { return d.make(cpu_module, arch_, p, choice); };
-      if (problem.layout != Layout::channels_first) return make(problem);
-      return make_channels_first(problem, choice, arch_.compute_units, make);
+      const int threads = arch_.compute_units;
+      auto kernel = problem.layout == Layout::channels_first
+                        ? make_channels_first(problem, choice, threads, make)
+                        : make(problem);
+      return problem.bias_grad ? make_bias_gradient(problem, threads, std::move(kernel)) : std::move(kernel);
     }
     throw Error(ErrorCode::unsupported,
                 "family " + std::string(to_string(choice.config.family_id())) + " does not run on a CPU");
