@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -100,6 +101,12 @@ struct Dispatcher::Impl {
 
   SelectionInput input(const Problem& p, const GemmView& v) const { return {p, v, arch, options}; }
 
+  // So many candidates that a choice looks at: any of them may be the best that can run without a compiler.
+  size_t wanted() const {
+    if (backend->compiler_identity().empty()) return std::numeric_limits<size_t>::max();
+    return options.policy == Policy::model_topk ? static_cast<size_t>(std::max(options.top_k, 1)) : 1;
+  }
+
   std::shared_ptr<Module> loaded(const std::string& symbol) {
     std::lock_guard lock(modules_mutex);
     auto found = modules.find(symbol);
@@ -139,13 +146,15 @@ struct Dispatcher::Impl {
   // With `later`, what is left to time in the background goes there.
   Choice choose(const Problem& p, const GemmView& v, BuildInfo* info,
                 std::vector<Candidate>* later = nullptr) {
+    SelectionInput in = input(p, v);
+    in.most = wanted();
     const auto start = Clock::now();
     ChoiceSource source;
-    std::vector<Candidate> candidates = ranked_candidates(input(p, v), &source);
+    std::vector<Candidate> candidates = ranked_candidates(in, &source);
     if (info) info->select_us = us_since(start);
-    const KernelConfig wanted = candidates[0].config;
+    const KernelConfig first = candidates[0].config;
     keep_available(v, candidates);
-    if (candidates[0].config != wanted) source = choice_source(options.policy);
+    if (candidates[0].config != first) source = choice_source(options.policy);
     Choice choice{candidates[0].config, candidates[0].predicted_us, source};
     if (options.policy != Policy::model_topk || source == ChoiceSource::tuned) return choice;
     candidates.resize(std::min<size_t>(candidates.size(), static_cast<size_t>(std::max(options.top_k, 1))));

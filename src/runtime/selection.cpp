@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "base/text.h"
 #include "core/family.h"
@@ -18,23 +19,36 @@ namespace {
 
 using Order = std::vector<size_t>;
 
-Order by_prediction(const SelectionInput&, std::span<const Candidate> candidates) {
-  Order order(candidates.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) {
-    return candidates[x].predicted_us < candidates[y].predicted_us;
-  });
+// Legal configurations and what the model says of them, side by side: configurations are long, and there are
+// thousands of them, so they are not moved until it is known which are wanted.
+struct Legal {
+  std::vector<KernelConfig> configs;
+  std::vector<double> us;
+
+  Candidate operator[](size_t i) const { return {configs[i], us[i]}; }
+};
+
+// Sorted as far as is wanted; priorities are looked at later and can move any of them forward.
+Order by_prediction(const SelectionInput& in, const Legal& legal) {
+  std::vector<std::pair<double, size_t>> times(legal.us.size());
+  for (size_t i = 0; i < times.size(); ++i) times[i] = {legal.us[i], i};
+  const size_t most = in.options.registry ? times.size() : std::min(in.most, times.size());
+  std::partial_sort(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(most), times.end());
+  Order order(times.size());
+  for (size_t i = 0; i < times.size(); ++i) order[i] = times[i].second;
   return order;
 }
 
-Order as_enumerated(const SelectionInput&, std::span<const Candidate> candidates) {
-  Order order(candidates.size());
+Order as_enumerated(const SelectionInput&, const Legal& legal) {
+  Order order(legal.configs.size());
   std::iota(order.begin(), order.end(), size_t{0});
   return order;
 }
 
-Order by_callback(const SelectionInput& in, std::span<const Candidate> candidates) {
+Order by_callback(const SelectionInput& in, const Legal& legal) {
   if (!in.options.rank) throw Error(ErrorCode::bad_input, "policy 'callback' without a rank function");
+  std::vector<Candidate> candidates(legal.configs.size());
+  for (size_t i = 0; i < candidates.size(); ++i) candidates[i] = legal[i];
   Order order = in.options.rank(in.problem, candidates);
   if (order.empty()) {
     throw Error(ErrorCode::unsupported,
@@ -48,14 +62,14 @@ Order by_callback(const SelectionInput& in, std::span<const Candidate> candidate
 }
 
 // Asked only where no decision is stored.
-Order by_measurement(const SelectionInput&, std::span<const Candidate>) {
+Order by_measurement(const SelectionInput&, const Legal&) {
   throw Error(ErrorCode::unsupported, "policy 'tuned': this problem was never measured",
               "tessera tune measures and stores; policy model_topk measures the best predicted ones");
 }
 
 struct PolicyRow {
   std::string_view name;
-  Order (*rank)(const SelectionInput&, std::span<const Candidate>);
+  Order (*rank)(const SelectionInput&, const Legal&);
   ChoiceSource source;
   bool takes_decisions;  // a stored decision goes before `rank`
 };
@@ -122,15 +136,13 @@ std::vector<KernelConfig> allowed_configs(const SelectionInput& in, std::vector<
   return out;
 }
 
-// Index of the candidate that a stored decision names; the number of candidates when there is none.
-size_t decided(const SelectionInput& in, std::span<const Candidate> candidates) {
+// Index of the configuration that a stored decision names; their number when there is none.
+size_t decided(const SelectionInput& in, std::span<const KernelConfig> configs) {
   const Decisions* decisions = in.options.decisions.get();
   const auto choice =
       decisions ? decisions->find(in.arch.name, in.arch.compute_units, in.problem) : std::nullopt;
-  if (!choice) return candidates.size();
-  const auto found = std::find_if(candidates.begin(), candidates.end(),
-                                  [&](const Candidate& c) { return c.config == choice->config; });
-  return static_cast<size_t>(found - candidates.begin());
+  if (!choice) return configs.size();
+  return static_cast<size_t>(std::find(configs.begin(), configs.end(), choice->config) - configs.begin());
 }
 
 }  // namespace
@@ -170,32 +182,34 @@ std::string why_nothing_is_legal(const GemmView& view, const ArchSpec& arch) {
 
 std::vector<Candidate> ranked_candidates(const SelectionInput& in, ChoiceSource* source) {
   std::vector<int> priorities;
-  const std::vector<KernelConfig> configs = allowed_configs(in, &priorities);
-  if (configs.empty()) {
+  Legal legal{allowed_configs(in, &priorities), {}};
+  const size_t count = legal.configs.size();
+  if (count == 0) {
     throw Error(ErrorCode::unsupported, why_nothing_is_legal(in.view, in.arch),
                 "explain --rejected lists each one");
   }
-  std::vector<double> us(configs.size());
-  model_for(in.options.model, in.arch, in.problem).predict(in.view, in.arch, configs, us);
-  std::vector<Candidate> candidates(configs.size());
-  for (size_t i = 0; i < configs.size(); ++i) candidates[i] = {configs[i], us[i]};
+  legal.us.resize(count);
+  model_for(in.options.model, in.arch, in.problem).predict(in.view, in.arch, legal.configs, legal.us);
 
   const PolicyRow& policy = kPolicies[static_cast<size_t>(in.options.policy)];
-  const size_t winner = policy.takes_decisions ? decided(in, candidates) : candidates.size();
+  const size_t winner = policy.takes_decisions ? decided(in, legal.configs) : count;
   Order order;
-  if (winner < candidates.size() && in.options.policy == Policy::tuned) {
+  if (winner < count && in.options.policy == Policy::tuned) {
     order = {winner};
   } else {
-    order = policy.rank(in, candidates);
+    order = policy.rank(in, legal);
     const auto found = std::find(order.begin(), order.end(), winner);
     if (found != order.end()) std::rotate(order.begin(), found, found + 1);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t x, size_t y) { return priorities[x] > priorities[y]; });
+  if (in.options.registry) {
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t x, size_t y) { return priorities[x] > priorities[y]; });
+  }
   if (source) *source = order[0] == winner ? ChoiceSource::tuned : policy.source;
+  order.resize(std::min(order.size(), in.most));
   std::vector<Candidate> out;
   out.reserve(order.size());
-  for (size_t i : order) out.push_back(candidates[i]);
+  for (size_t i : order) out.push_back(legal[i]);
   return out;
 }
 

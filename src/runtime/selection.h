@@ -1,6 +1,7 @@
 // Selection: the candidates of a problem, in the order of a policy.
 #pragma once
 
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct SelectionInput {
   const GemmView& view;
   const ArchSpec& arch;
   const DispatcherOptions& options;
+  size_t most = std::numeric_limits<size_t>::max();  // candidates wanted of the order's head
 };
 
 // Legal candidates (of the registry, when there is one) with predicted times, best first by the policy. The

@@ -105,7 +105,7 @@ void for_each_candidate(const GemmView& v, const ArchSpec& a,
 
 std::vector<KernelConfig> legal_configs(const GemmView& v, const ArchSpec& a) {
   std::vector<KernelConfig> out;
-  out.reserve(512);
+  out.reserve(4096);  // what is not used is never touched
   for (Family f : a.families) {
     if (family_space(f).offers(v))
       Walk(v, a, f, true, [&](const KernelConfig& c) { out.push_back(c); }).run();
