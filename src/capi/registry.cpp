@@ -21,7 +21,8 @@ extern "C" {
 tsr_status tsr_registry_create(const char* name, const char* text, tsr_registry** registry) {
   return guarded([&] {
     require_out(registry, "registry");
-    auto object = std::make_shared<RegistryObject>(read_registry(text ? text : "", name ? name : "default"));
+    auto object = std::make_shared<RegistryObject>(
+        RegistryObject{read_registry(text ? text : "", name ? name : "default")});
     *registry = static_cast<tsr_registry*>(registries().add(std::move(object)));
   });
 }
