@@ -21,8 +21,33 @@ std::vector<std::string> words_of(Complete what) {
   std::vector<std::string> out;
   switch (what) {
     case Complete::problem:
-      return {"gemm", "m=", "n=",        "k=",   "dtype=", "layout=", "batch=", "epilogue=",
-              "out=", "d=", "prepack=b", "lda=", "ldb=",   "ldc=",    "alpha=", "beta="};
+      return {"gemm",
+              "conv_fwd",
+              "conv_bwd_data",
+              "conv_bwd_weight",
+              "m=",
+              "n=",
+              "k=",
+              "g=",
+              "c=",
+              "in=",
+              "filter=",
+              "stride=",
+              "pad=",
+              "dilation=",
+              "dtype=",
+              "layout=",
+              "batch=",
+              "epilogue=",
+              "out=",
+              "d=",
+              "prepack=b",
+              "bias_grad=f32",
+              "lda=",
+              "ldb=",
+              "ldc=",
+              "alpha=",
+              "beta="};
     case Complete::arch:
       for (const ArchSpec& a : all_archs()) out.push_back(a.name);
       return out;
