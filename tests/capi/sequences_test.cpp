@@ -380,9 +380,9 @@ class Sequence {
 
 TEST(CApiSequences, FitWhateverTheyAre) {
   size_t ran = 0, refused = 0;
-  for (uint64_t seed = 1; seed <= 3; ++seed) {
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
     Sequence sequence(seed, true);
-    for (int i = 0; i < 300; ++i) {
+    for (int i = 0; i < 250; ++i) {
       SCOPED_TRACE("seed " + std::to_string(seed) + " step " + std::to_string(i));
       sequence.step();
       if (testing::Test::HasFailure()) return;
@@ -390,8 +390,8 @@ TEST(CApiSequences, FitWhateverTheyAre) {
     ran += sequence.ran;
     refused += sequence.refused;
   }
-  EXPECT_GT(ran, 30u);
-  EXPECT_GT(refused, 300u);
+  EXPECT_GT(ran, 15u);
+  EXPECT_GT(refused, 200u);
 }
 
 TEST(CApiSequences, FitBesideEachOther) {
@@ -399,7 +399,7 @@ TEST(CApiSequences, FitBesideEachOther) {
   for (uint64_t seed = 11; seed < 15; ++seed) {
     threads.emplace_back([seed] {
       Sequence sequence(seed, false);
-      for (int i = 0; i < 100 && !testing::Test::HasFailure(); ++i) sequence.step();
+      for (int i = 0; i < 80 && !testing::Test::HasFailure(); ++i) sequence.step();
     });
   }
   for (std::thread& t : threads) t.join();
