@@ -24,6 +24,8 @@ struct Cpu {
   const Operand& right;  // supplies columns
   Work w;
 
+  static constexpr double kCacheLine = 64;
+
   double lanes() const { return a.vector_bits / 32.0; }
 
   // Cycles for one core to read `bytes` that live in the smallest level holding `footprint` bytes.
@@ -54,6 +56,18 @@ struct Cpu {
         bytes * (turned ? t.pack_transpose : t.pack_copy) + (converts(o) ? bytes * t.pack_convert : 0);
     const double memory = elements * bytes_of(o.type);
     return cycles + read(memory, memory);
+  }
+
+  // What gathering `elements` of patches costs beyond copying them. Taps that are neighbours in memory are
+  // one piece; a pixel whose other channels belong to other groups is one line of memory, or a part of one.
+  double gather(const Operand& o, double elements) const {
+    if (!o.patches) return 0;
+    const WindowAxis& x = v.window->axes[2];
+    const bool run = x.spread == 1 && x.stride == v.window->channels;
+    const double pieces = elements / static_cast<double>(v.window->channels * (run ? x.taps : 1));
+    const double pixel = static_cast<double>(x.stride * bytes_of(o.type));
+    const double lines = v.groups > 1 ? std::min(pixel / kCacheLine, 1.0) : 0.0;
+    return pieces * (t.gather_piece + lines * t.gather_line);
   }
 
   // Register tiles over the whole of C, `step(rows, cols)` giving cycles per k step of a tile with that many
@@ -138,8 +152,12 @@ struct Cpu {
   void packed() {
     w.math = packed_math();
     const bool b_in_place = !c.pack_b;
-    if (!v.b_prepacked && !b_in_place) w.pack_b = copy(right, w.cols * w.depth, along_k(right, c.swap_ab));
-    if (c.pack_a) w.pack_a = copy(left, w.rows * w.depth, !along_k(left, !c.swap_ab));
+    if (!v.b_prepacked && !b_in_place) {
+      w.pack_b = copy(right, w.cols * w.depth, along_k(right, c.swap_ab)) + gather(right, w.cols * w.depth);
+    }
+    if (c.pack_a) {
+      w.pack_a = copy(left, w.rows * w.depth, !along_k(left, !c.swap_ab)) + gather(left, w.rows * w.depth);
+    }
     // Each row tile reads the panel of B again, from L1 or L2; each panel reads the block of A again, from
     // L2: the driver cuts rows until it fits, and every further block of rows reads all of packed B.
     const double block_k = c.block_k > 0 ? std::min<double>(c.block_k, w.depth) : w.depth;
@@ -186,10 +204,14 @@ struct Cpu {
       const double loads = (c.pack_a ? tm : tm * t.amx_in_place) + tn;
       return steps * (tm * tn * per_tdp + loads * t.amx_load) + chunks * tm * tn * t.amx_sums;
     });
-    if (!v.b_prepacked) w.pack_b = copy(right, w.cols * w.depth, along_k(right, c.swap_ab)) * t.amx_pack;
+    const double a_elements = w.rows * w.depth, b_elements = w.cols * w.depth;
+    if (!v.b_prepacked) {
+      w.pack_b = copy(right, b_elements, along_k(right, c.swap_ab)) * t.amx_pack + gather(right, b_elements);
+    }
     if (c.pack_a) {
       const bool turned = !along_k(left, !c.swap_ab);
-      w.pack_a = copy(left, w.rows * w.depth, turned) * t.amx_pack * (turned ? t.amx_turn : 1.0);
+      w.pack_a = copy(left, a_elements, turned) * t.amx_pack * (turned ? t.amx_turn : 1.0) +
+                 gather(left, a_elements);
     }
     const double packed_b = word_bytes(w.cols * w.depth);
     w.staged = word_bytes(w.tile_n * w.depth);
@@ -255,8 +277,6 @@ struct Cpu {
     if (c.swap_ab) w.epilogue *= 2;
   }
 
-  static constexpr double kCacheLine = 64;
-
   // All groups at once; what is set is the share of one.
   void groups() {
     const GroupsShape s = groups_shape(v, c);
@@ -283,7 +303,9 @@ struct Cpu {
     const double filter_lines = static_cast<double>(axes[0].taps * axes[1].taps) /
                                 static_cast<double>(axes[0].divide * axes[1].divide);
     const double chunks = static_cast<double>(s.chunks);
-    w.math = tiles * chunks * filter_lines * static_cast<double>(s.inner) * step / w.groups;
+    // Of a gradient with channels to choose from, the few sums of a line of taps wait for one another.
+    const double waits = s.gradient && chosen ? 2 : 1;
+    w.math = tiles * chunks * filter_lines * static_cast<double>(s.inner) * step * waits / w.groups;
     w.overhead = tiles * chunks * 2 * t.tile_overhead / w.groups;
     const double stores = s.gradient ? static_cast<double>(s.chunk_floats) / inst.n
                                      : tiles * static_cast<double>(s.columns) * vectors;

@@ -31,6 +31,8 @@ namespace tessera {
   X(pack_copy, "packing k across memory, per byte of panel")                                              \
   X(pack_transpose, "packing k along memory, per byte of panel")                                          \
   X(pack_convert, "extra when the element type changes, per byte of panel")                               \
+  X(gather_piece, "a run of memory that patches are gathered from")                                       \
+  X(gather_line, "the same on a line of memory that other groups share")                                  \
   X(stage_copy, "the same inside the direct kernel")                                                      \
   X(stage_transpose, "the same, turned")                                                                  \
   X(amx_load, "one tile load")                                                                            \

@@ -121,14 +121,16 @@ void pack_patch_rows(PackRows pack, const Window& w, const PanelSource& words, c
     return;
   }
   alignas(64) char strip[kStrip];
-  const int64_t most = kStrip / element / 64 * 64;
+  const int64_t most = kStrip / element / 64 * 64;  // columns at a time
   PanelSource from = words;
   from.data = strip;
-  for (int64_t i = 0; i < piece.rows; ++i) {
-    for (int64_t col = 0; col < piece.cols; col += most) {
-      const int64_t cols = std::min(most, piece.cols - col);
-      gather_patches(w, words.data, element, {piece.row + i, 1, piece.col + col, cols}, strip, 0);
-      pack(from, cols, 1, row_bytes, out + i * row_bytes + col / words.group * 4);
+  for (int64_t col = 0; col < piece.cols; col += most) {
+    const int64_t cols = std::min(most, piece.cols - col), line = round_up(cols * element, 64);
+    from.lane_stride = line / element;
+    for (int64_t row = 0, rows; row < piece.rows; row += rows) {
+      rows = std::min(kStrip / line, piece.rows - row);
+      gather_patches(w, words.data, element, {piece.row + row, rows, piece.col + col, cols}, strip, line);
+      pack(from, cols, rows, row_bytes, out + row * row_bytes + col / words.group * 4);
     }
   }
 }

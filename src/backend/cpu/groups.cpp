@@ -56,6 +56,13 @@ class GroupsKernel : public CpuKernel {
                                                   axes[2].positions * shape_.outer * bytes_of(view_.b.type));
     line_block_ =
         std::max<int64_t>(static_cast<int64_t>(static_cast<double>(arch.l2.bytes) / 2 / line_bytes), 4);
+    // A gradient's chunk passes over its lines once for every input channel of a group.
+    if (shape_.gradient && shape_.inner > 1) {
+      const int64_t chunk_bytes =
+          axes[2].size * ceil_div(shape_.chunk * shape_.inner, shape_.outer) * bytes_of(view_.b.type) +
+          axes[2].positions * shape_.chunk * bytes_of(view_.a.type);
+      line_block_ = std::clamp<int64_t>(arch.l1.bytes / 2 / chunk_bytes, 2, line_block_);
+    }
     by_lines_ = shape_.gradient ? shape_.chunks < threads_ : lines_ >= threads_;
     parts_ = shape_.gradient && by_lines_ ? std::min<int64_t>(threads_, lines_) : 1;
   }
