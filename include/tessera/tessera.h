@@ -205,7 +205,7 @@ typedef enum tsr_direction { TSR_TO_DEVICE = 0, TSR_TO_HOST = 1 } tsr_direction;
 TSR_API tsr_status tsr_allocate(tsr_kernel* kernel, size_t bytes, void** memory);
 TSR_API tsr_status tsr_release(tsr_kernel* kernel, void* memory);
 TSR_API tsr_status tsr_copy(tsr_kernel* kernel, void* to, const void* from, size_t bytes,
-                            tsr_direction direction);
+                            int direction /* a tsr_direction */);
 
 /* tsr_get and tsr_kernel_run in one. */
 TSR_API tsr_status tsr_run(tsr_dispatcher* dispatcher, const char* problem, const tsr_buffers* buffers);

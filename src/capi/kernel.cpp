@@ -110,7 +110,7 @@ tsr_status tsr_release(tsr_kernel* kernel, void* memory) {
   });
 }
 
-tsr_status tsr_copy(tsr_kernel* kernel, void* to, const void* from, size_t bytes, tsr_direction direction) {
+tsr_status tsr_copy(tsr_kernel* kernel, void* to, const void* from, size_t bytes, int direction) {
   return guarded([&] {
     DeviceMemory* device = checked(kernel).kernel->memory();
     if (direction != TSR_TO_DEVICE && direction != TSR_TO_HOST)

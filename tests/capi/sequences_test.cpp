@@ -215,7 +215,7 @@ class Sequence {
     EXPECT_TRUE(std::all_of(to.begin(), to.end() - 1, [](char x) { return x == 3; }));
     EXPECT_EQ(to.back(), 4);
     fits(tsr_copy(live->kernel, nullptr, m, 1, TSR_TO_HOST), {TSR_BAD_INPUT});
-    fits(tsr_copy(live->kernel, to.data(), m, 1, static_cast<tsr_direction>(2 + below(9))), {TSR_BAD_INPUT});
+    fits(tsr_copy(live->kernel, to.data(), m, 1, static_cast<int>(2 + below(9))), {TSR_BAD_INPUT});
     fits(tsr_release(live->kernel, m), {TSR_OK});
     fits(tsr_release(live->kernel, nullptr), {TSR_OK});
   }
