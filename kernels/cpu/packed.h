@@ -58,6 +58,44 @@ struct Packed {
   template <int kLive>
   static constexpr int kUnroll = kLive == kVectors ? 2 : 1;
 
+  // Rows from `row` on of patches in place: each tap's rows lie where the table says.
+  template <int kHeight, int kLive>
+  static TSR_INLINE void multiply_taps(U (&acc)[kHeight][kLive], long long row, const PackedArgs& p,
+                                       Ahead& ahead) {
+    const long long b_step = kStepB ? kStepB : p.b_step_bytes;
+    const char* b = static_cast<const char*>(p.b);
+    const char* const* table = p.a_table + row;
+    for (long long tap = 0; tap < p.taps; ++tap, table += p.table_rows) {
+      long long at = 0;
+      auto step = [&](long long at_a, long long at_b) __attribute__((always_inline)) {
+        U right[kLive];
+#pragma GCC unroll 8
+        for (int v = 0; v < kLive; ++v) right[v] = load_whole<U>(b + at_b + v * 4 * L);
+#pragma GCC unroll 32
+        for (int r = 0; r < kHeight; ++r) {
+          typedef unsigned __attribute__((may_alias, aligned(1))) Word;
+          U left = *reinterpret_cast<const Word*>(table[r] + at + at_a) - U{};
+          asm("" : "+v"(left));  // one broadcast for the row, not one per multiply
+#pragma GCC unroll 8
+          for (int v = 0; v < kLive; ++v) multiply_add<Config::inst>(acc[r][v], left, right[v]);
+        }
+      };
+      constexpr int kTurn = kUnroll<kLive>;
+      long long s = p.tap_steps;
+      for (; s >= kTurn; s -= kTurn) {
+#pragma GCC unroll 4
+        for (int u = 0; u < kTurn; ++u) step(u * 4, u * b_step);
+        at += kTurn * 4;
+        b += kTurn * b_step;
+      }
+      if (kTurn > 1 && s > 0) {
+        step(0, 0);
+        b += b_step;
+      }
+      ahead.fetch();
+    }
+  }
+
   template <int kHeight, int kLive>
   static TSR_INLINE void multiply(U (&acc)[kHeight][kLive], const char* a, const PackedArgs& p,
                                   Ahead& ahead) {
@@ -127,7 +165,11 @@ struct Packed {
       for (int v = 0; v < kLive; ++v) acc[r][v] = kStarts ? load_whole<U>(p.start + v * L) : U{};
     }
     if (p.fetch_c) fetch_c<kHeight>(p, row + kHeight);
-    multiply<kHeight, kLive>(acc, a, p, ahead);
+    if constexpr (Config::a_table) {
+      multiply_taps<kHeight, kLive>(acc, row, p, ahead);
+    } else {
+      multiply<kHeight, kLive>(acc, a, p, ahead);
+    }
 
     const bool partial = p.partial;
     if constexpr (kHeight == kRows && kLive == kVectors && E::kLight) {
@@ -200,8 +242,8 @@ struct Packed {
     // Each row tile fetches its share of what comes next.
     Ahead ahead{next, 0, p.steps};
     long long share = 0;
-    if (next && p.steps >= Ahead::kTurn) {
-      const long long turns = p.steps / Ahead::kTurn;
+    const long long turns = Config::a_table ? p.taps : p.steps / Ahead::kTurn;
+    if (next && turns > 0) {
       ahead.turn = Ahead::kTurn;
       ahead.lines = p.next_b_bytes / Ahead::kLine / (turns * (tiles.tall + tiles.low)) + 1;
       share = ahead.lines * turns * Ahead::kLine;

@@ -64,7 +64,8 @@ struct Command {
   X(build)                  \
   X(cache)                  \
   X(pack)                   \
-  X(bench) X(sweep) X(tune) X(search) X(db) X(train) X(evaluate) X(registry) X(doctor) X(completion) X(help) X(version)
+  X(bench)                  \
+  X(sweep) X(tune) X(search) X(db) X(train) X(evaluate) X(registry) X(doctor) X(completion) X(help) X(version)
 
 #define TESSERA_DECLARE(name) extern const Command name##_command;
 TESSERA_COMMANDS(TESSERA_DECLARE)

@@ -176,18 +176,25 @@ struct Cpu {
     if (row_blocks > 1) w.memory += row_blocks * read(all_b, all_b);
     // Sums between blocks of k are written and read once each.
     w.pack_b += read(w.rows * w.cols * 8 * std::max(w.passes_k - 1, 0.0), w.rows * w.cols * 4);
-    double far = c.pack_a ? 0.0 : far_rows(kPagesAtHand);
+    const bool taps_in_place = !c.pack_a && v.a.patches, rows_in_place = !c.pack_a && !v.a.patches;
+    if (taps_in_place) {
+      const double taps = w.depth / static_cast<double>(v.window->channels);
+      w.overhead += taps * (w.row_tiles * w.col_tiles * t.tap_call + w.rows * t.tap_row);
+    }
+    double far = rows_in_place ? far_rows(kPagesAtHand) : 0.0;
     if (b_in_place) {
       const double stride = static_cast<double>(right.leading() * bytes_of(right.type));
       far += far_share(std::min(w.depth, 128.0), stride, kPagesAtHand);
       if (right.leading() % 16 != 0) far += t.split_loads * w.tile_n / inst.n / t.far_step;
     }
     w.overhead += w.row_tiles * w.col_tiles * w.depth * far * t.far_step;
-    if (!c.pack_a) w.overhead += w.row_tiles * w.col_tiles * std::ceil(w.depth / inst.k) * way_conflicts();
-    if (!c.pack_a && v.b_prepacked && w.col_tiles > 1 && along_k(left, !c.swap_ab))
+    if (rows_in_place)
+      w.overhead += w.row_tiles * w.col_tiles * std::ceil(w.depth / inst.k) * way_conflicts();
+    if (rows_in_place && v.b_prepacked && w.col_tiles > 1 && along_k(left, !c.swap_ab))
       w.overhead += w.col_tiles * pages_of_rows(w.depth) * t.page_in_place;
     // Blocks of k come to every row again, once its page is forgotten.
-    if (!c.pack_a && block_k < w.depth && along_k(left, !c.swap_ab) && pages_of_rows(w.depth) > kPagesKnown)
+    if (rows_in_place && block_k < w.depth && along_k(left, !c.swap_ab) &&
+        pages_of_rows(w.depth) > kPagesKnown)
       w.overhead += (w.passes_k * pages_of_rows(block_k) - pages_of_rows(w.depth)) * t.page_in_place;
     if (v.b_prepacked || b_in_place)
       w.memory += read(word_bytes(w.cols * w.depth), word_bytes(w.cols * w.depth));

@@ -33,6 +33,8 @@ namespace tessera {
   X(pack_convert, "extra when the element type changes, per byte of panel")                               \
   X(gather_piece, "a run of memory that patches are gathered from")                                       \
   X(gather_line, "the same on a line of memory that other groups share")                                  \
+  X(tap_call, "a tap of a register tile whose patches are read in place")                                 \
+  X(tap_row, "looking up where a tap of a row lies")                                                      \
   X(stage_copy, "the same inside the direct kernel")                                                      \
   X(stage_transpose, "the same, turned")                                                                  \
   X(amx_load, "one tile load")                                                                            \

@@ -91,12 +91,16 @@ constexpr Rule kRules[] = {
      "the AMX kernel does not split k"},
     {"packed_in_place", kPacked, reads("pack_a tile inst"),
      [](V v, C c, A) {
-       return c.pack_a || (v.a.plain() && v.m >= c.tile_m && words_in_place(v.a, v.k, c.inst_k) &&
+       const int64_t run = v.a.patches ? v.window->channels : v.k;
+       return c.pack_a || ((v.a.patches || v.m >= c.tile_m) && words_in_place(v.a, run, c.inst_k) &&
                            !(c.inst_k == 4 && v.a.type == DType::i8));
      },
-     "A is read in place as 32-bit words of whole k groups, a whole tile of rows at a time, and never as "
-     "signed "
-     "bytes; otherwise pack_a=1"},
+     "A is read in place as 32-bit words of whole k groups, a whole tile of rows at a time or the channels "
+     "of "
+     "a tap, and never as signed bytes; otherwise pack_a=1"},
+    {"packed_taps", kPacked, reads("pack_a split_k"),
+     [](V v, C c, A) { return c.pack_a || !v.a.patches || c.split_k == 1; },
+     "patches are read in place by whole taps: split_k=1, otherwise pack_a=1"},
     {"packed_rows", kPacked, reads("split_k"),
      [](V v, C c, A) { return c.split_k == 1 || !v.window || v.window->divisor() == 1; },
      "parts of a strided backward-data pass store their rows as soon as these are summed: split_k=1"},

@@ -109,6 +109,28 @@ void gather_patches(const Window& w, const char* images, int element, const Patc
   }
 }
 
+void point_at_patches(const Window& w, const char* images, int element, const PatchPiece& piece,
+                      const char* zeros, const char** table, int64_t table_rows) {
+  const WindowAxis &z = w.axes[0], &y = w.axes[1], &x = w.axes[2];
+  for (int64_t row = piece.row, end = piece.row + piece.rows; row < end;) {
+    const int64_t outer = row / x.positions, middle = outer / y.positions;
+    const int64_t p2 = row % x.positions, count = std::min(x.positions - p2, end - row);
+    const char* image = images + middle / z.positions * w.image_stride * element;
+    for (int64_t t = 0; t < piece.cols; ++t) {
+      const int64_t tap = piece.col + t, lines = tap / x.taps;
+      const int64_t at0 = middle % z.positions * z.step + lines / y.taps * z.spread + z.shift,
+                    at1 = outer % y.positions * y.step + lines % y.taps * y.spread + y.shift;
+      const bool on_line = inside(z, at0) && inside(y, at1);
+      const char* line = on_line ? image + (at0 * z.stride + at1 * y.stride) * element : image;
+      int64_t at2 = p2 * x.step + tap % x.taps * x.spread + x.shift;
+      const char** to = table + t * table_rows + (row - piece.row);
+      for (int64_t i = 0; i < count; ++i, at2 += x.step)
+        to[i] = on_line && inside(x, at2) ? line + at2 * x.stride * element : zeros;
+    }
+    row += count;
+  }
+}
+
 void pack_patch_rows(PackRows pack, const Window& w, const PanelSource& words, const PatchPiece& piece,
                      int64_t row_bytes, char* out) {
   const int element = bytes_of(words.memory);

@@ -16,8 +16,13 @@ struct PatchPiece {
 void gather_patches(const Window& w, const char* images, int element_bytes, const PatchPiece& piece,
                     char* out, int64_t row_bytes);
 
-// The same as rows of 32-bit words for the instruction: `words` says type, group and sign, its data the
-// images.
+// Where rows [row, row + rows) of taps [col, col + cols) lie, all channels of a tap after one another: row i
+// of tap t at table[t * table_rows + i]; `zeros` where they meet no coordinate.
+void point_at_patches(const Window& w, const char* images, int element_bytes, const PatchPiece& taps,
+                      const char* zeros, const char** table, int64_t table_rows);
+
+// What gather_patches gives as rows of 32-bit words for the instruction: `words` says type, group and sign,
+// its data the images.
 void pack_patch_rows(PackRows pack, const Window& w, const PanelSource& words, const PatchPiece& piece,
                      int64_t row_bytes, char* out);
 

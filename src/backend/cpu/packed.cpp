@@ -28,6 +28,8 @@ constexpr int64_t kCacheLine = 64;
 constexpr int64_t kPageBytes = 4096;
 // Bounds of what a thread keeps: packed B of a block, sums between blocks of k.
 constexpr int64_t kMostPackedB = int64_t{8} << 20, kMostSums = int64_t{8} << 20;
+// Bytes of a table of where patches lie: it is read beside A and B.
+constexpr int64_t kMostTable = 65536;
 
 class PackedKernel : public CpuKernel {
  public:
@@ -45,7 +47,9 @@ class PackedKernel : public CpuKernel {
         n_(view_.n - edge_),
         flip_a_(flips_a()),
         prepacked_(view_, tile_n_, group_, flip_a_) {
-    pack_a_ = config_.pack_a || flip_a_ || !a_fits_in_place();
+    taps_in_place_ = view_.a.patches && !config_.pack_a;
+    pack_a_ = !taps_in_place_ && (config_.pack_a || flip_a_ || !a_fits_in_place());
+    if (taps_in_place_) zeros_.resize(static_cast<size_t>(view_.window->channels * bytes_of(view_.a.type)));
     tasks_ = tasks();
     most_ = {};
     for (const Task& t : tasks_) {
@@ -61,14 +65,18 @@ class PackedKernel : public CpuKernel {
     a_bytes_ = pack_a_ ? round_up(a_block_bytes(), kCacheLine) : 0;
     table_bytes_ =
         view_.c_rows ? round_up((rows_ + tile_m_) * static_cast<int64_t>(sizeof(long long)), kCacheLine) : 0;
+    if (taps_in_place_) {
+      const int64_t taps = depth_ / view_.window->channels;
+      a_table_bytes_ = round_up(taps * table_rows() * static_cast<int64_t>(sizeof(char*)), kCacheLine);
+    }
     const bool keeps_b = by_blocks_ || blocks(most_.m, rows_) > 1;
     const bool copies_b = !view_.b_prepacked && (!b_in_place_ || n_ % tile_n_ != 0);
     b_bytes_ = copies_b ? round_up(panel_b(depth_) * (keeps_b ? cols_ / tile_n_ : 1), kCacheLine) : 0;
     sums_bytes_ = most_.k > depth_ && config_.split_k == 1 ? round_up(most_.m * cols_ * 4, kCacheLine) : 0;
     part_bytes_ = config_.split_k > 1 ? round_up(view_.m * round_up(view_.n, tile_n_) * 4, kCacheLine) : 0;
     edge_bytes_ = edge_ > 0 && view_.b.row_stride != 1 ? round_up(edge_ * view_.k * 4, kCacheLine) : 0;
-    one_block_ =
-        tasks_.size() == 1 && !pack_a_ && !copies_b && most_.k <= depth_ && !view_.c_rows && edge_bytes_ == 0;
+    one_block_ = tasks_.size() == 1 && !pack_a_ && !copies_b && most_.k <= depth_ && !view_.c_rows &&
+                 edge_bytes_ + a_table_bytes_ == 0;
   }
 
   void run_unchecked(const Buffers& buffers) const override {
@@ -146,7 +154,13 @@ class PackedKernel : public CpuKernel {
       const int64_t most = kMostPackedB / (tile_n_ * 4) * group_;
       depth_ = std::min(depth_, round_up(ceil_div(k, ceil_div(k, most)), group_));
     }
+    if (taps_in_place_)
+      depth_ = std::max<int64_t>(depth_ / view_.window->channels, 1) * view_.window->channels;
     rows_ = c.block_m > 0 ? round_up(c.block_m, tile_m_) : round_up(most_.m, tile_m_);
+    if (taps_in_place_) {
+      const int64_t row_bytes = depth_ / view_.window->channels * static_cast<int64_t>(sizeof(char*));
+      rows_ = std::min(rows_, std::max<int64_t>(kMostTable / row_bytes / tile_m_, 1) * tile_m_);
+    }
     if (c.block_m == 0 && (pack_a_ || most_.n > tile_n_)) {
       const int64_t fit = arch.l2.bytes * 3 / 4 / (ceil_div(depth_, group_) * 4) / tile_m_ * tile_m_;
       rows_ = std::min(rows_, std::max<int64_t>(fit, tile_m_));
@@ -209,7 +223,12 @@ class PackedKernel : public CpuKernel {
     return a_as_rows() ? rows * a_row_bytes(depth_) : ceil_div(rows, tile_m_) * a_panel_bytes(depth_);
   }
 
-  int64_t thread_bytes() const { return a_bytes_ + b_bytes_ + sums_bytes_ + table_bytes_ + edge_bytes_; }
+  // Of the table of patches, for each tap: a short last block joins the one before.
+  int64_t table_rows() const { return rows_ + tile_m_; }
+
+  int64_t thread_bytes() const {
+    return a_bytes_ + b_bytes_ + sums_bytes_ + table_bytes_ + edge_bytes_ + a_table_bytes_;
+  }
   int busy_threads() const {
     return static_cast<int>(std::min<int64_t>(threads_, static_cast<int64_t>(tasks_.size())));
   }
@@ -347,12 +366,13 @@ class PackedKernel : public CpuKernel {
     if (view_.b_prepacked) b = static_cast<const char*>(buffers.b) + t.group * prepacked_.group_bytes();
     const bool keeps_b = by_blocks_ || blocks(t.m1 - t.m0, rows_) > 1;
 
+    auto* a_table = reinterpret_cast<const char**>(sums + sums_bytes_ + table_bytes_ + edge_bytes_);
     if (has_edge && edge_bytes_ > 0) gather_edge(b, edge);
 
     tsr::PackedArgs args{};
     args.epilogue = &epilogue;
     args.fetch_c = fetch_c_;
-    if (!pack_a_) {
+    if (!pack_a_ && !taps_in_place_) {
       args.a_row_bytes = view_.a.row_stride * bytes_of(view_.a.type);
       args.a_step_bytes = view_.a.col_stride * bytes_of(view_.a.type) * group_;
     }
@@ -375,6 +395,8 @@ class PackedKernel : public CpuKernel {
           if (view_.c_rows) set_table(m0, args, epilogue, table);
           if (pack_a_) {
             pack_a_block(a, m0, m1, k0, depth, a_block, args);
+          } else if (taps_in_place_) {
+            set_taps(a, m0, m1, k0, depth, a_table, args);
           } else {
             args.a = a + (m0 * view_.a.row_stride + k0 * view_.a.col_stride) * bytes_of(view_.a.type);
           }
@@ -395,6 +417,22 @@ class PackedKernel : public CpuKernel {
         }
       }
     }
+  }
+
+  // Where the rows [m0, m1) of the taps of [k0, k0 + depth) lie; behind them zeros, up to a whole tile of
+  // rows.
+  void set_taps(const char* a, int64_t m0, int64_t m1, int64_t k0, int64_t depth, const char** table,
+                tsr::PackedArgs& args) const {
+    const int64_t channels = view_.window->channels, taps = depth / channels, stride = table_rows();
+    point_at_patches(*view_.window, a, bytes_of(view_.a.type), {m0, m1 - m0, k0 / channels, taps},
+                     zeros_.data(), table, stride);
+    for (int64_t t = 0; t < taps; ++t) {
+      for (int64_t row = m1 - m0; row < tile_m_; ++row) table[t * stride + row] = zeros_.data();
+    }
+    args.a_table = table;
+    args.table_rows = stride;
+    args.taps = taps;
+    args.tap_steps = channels / group_;
   }
 
   // The panel at (k0, n): of prepacked B, in place, or in `own`, packed first where that is not done yet.
@@ -540,13 +578,15 @@ class PackedKernel : public CpuKernel {
   int64_t edge_, n_;  // columns past whole vectors that are dot products; columns before them
   bool flip_a_;
   PrepackedB prepacked_;
+  bool taps_in_place_;       // A is patches, read where they lie
+  std::vector<char> zeros_;  // what a tap beyond the image's edge meets
   bool pack_a_, b_in_place_ = false, by_blocks_ = false;
   bool fetch_c_ = false;
   bool one_block_ = false;  // nothing is copied and no sums are kept: a run needs no workspace
   std::vector<Task> tasks_;
   Extent most_;                  // of a task
   int64_t depth_, rows_, cols_;  // block along k, m, n
-  int64_t a_bytes_, b_bytes_, sums_bytes_, part_bytes_, table_bytes_, edge_bytes_;
+  int64_t a_bytes_, b_bytes_, sums_bytes_, part_bytes_, table_bytes_, edge_bytes_, a_table_bytes_ = 0;
 };
 
 std::unique_ptr<Kernel> make_part(std::shared_ptr<CpuModule> module, const ArchSpec& arch, StridedPart part,

@@ -111,6 +111,25 @@ struct Fma {
   std::string config = runs_here("x86_avx512") ? "tile=6x64 inst=1x16x1 " : "tile=6x16 inst=1x8x1 ";
 };
 
+// Blocks of k are cut between taps, also where 16 is asked for and a tap has 24 channels; with B packed ahead
+// nothing but the table of patches needs memory.
+TEST(Packed, PatchesInPlace) {
+  const Fma f;
+  for (const char* problem : {"conv_fwd n=2 c=24 k=70 in=9x7 filter=3x3 pad=1x1",
+                              "conv_fwd n=1 c=8 k=19 in=6 filter=2 stride=2 pad=3",
+                              "conv_fwd n=2 g=2 c=16 k=33 in=5x6x4 filter=2x3x1 stride=2x1x1 pad=1:0x0:2x0",
+                              "conv_bwd_data n=1 c=40 k=24 in=9x10 filter=3x3 stride=2x2 pad=1x1",
+                              "conv_bwd_data n=2 c=16 k=64 in=8x8 filter=1x1 stride=2x2"}) {
+    for (const char* more : {"", "block=0x0x16", "block=12x0x0"}) {
+      for (int threads : {1, 3}) {
+        expect_right(f.arch, f.config + more, problem + std::string(" dtype=f32"), threads);
+        expect_right(f.arch, f.config + more + " preshuffle=1", problem + std::string(" dtype=f32 prepack=b"),
+                     threads);
+      }
+    }
+  }
+}
+
 TEST(Packed, ColumnsPastVectorsAsDotProducts) {
   for (const char* arch : {"x86_avx2", "x86_avx512"}) {
     if (!runs_here(arch)) continue;
