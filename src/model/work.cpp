@@ -65,10 +65,17 @@ struct Cpu {
     const WindowAxis& x = v.window->axes[2];
     const bool run = x.spread == 1 && x.stride == v.window->channels;
     const double pieces = elements / static_cast<double>(v.window->channels * (run ? x.taps : 1));
-    const double pixel = static_cast<double>(x.stride * bytes_of(o.type));
-    const double lines = v.groups > 1 ? std::min(pixel / kCacheLine, 1.0) : 0.0;
-    return pieces * (t.gather_piece + lines * t.gather_line);
+    return pieces * t.gather_piece + shared_lines(o, pieces);
   }
+
+  // Lines of memory that other groups share, for so many pieces of the patches of one group.
+  double shared_lines(const Operand& o, double pieces) const {
+    const double pixel = static_cast<double>(v.window->axes[2].stride * bytes_of(o.type));
+    return v.groups > 1 ? pieces * std::min(pixel / kCacheLine, 1.0) * t.gather_line : 0.0;
+  }
+
+  // Whether cpu_packed reads patches where they lie.
+  bool taps_in_place() const { return c.family_id() == Family::cpu_packed && !c.pack_a && v.a.patches; }
 
   // Register tiles over the whole of C, `step(rows, cols)` giving cycles per k step of a tile with that many
   // live rows and columns.
@@ -92,8 +99,11 @@ struct Cpu {
 
   // Cycles of a step of k of a register tile with so many live rows and columns, a vector along its columns.
   double tile_step(double rows, double cols) const {
+    // Where each row has an address of its own, few of them stay in registers.
+    constexpr double kAddresses = 10;
     const double vectors = std::ceil(cols / inst.n);
-    return step_cycles(rows * vectors, rows + vectors, issue_per_cycle(), t);
+    const double addresses = taps_in_place() && rows > kAddresses ? rows : 0.0;
+    return step_cycles(rows * vectors, rows + vectors + addresses, issue_per_cycle(), t);
   }
 
   // Row tiles as the packed kernel cuts them: tall ones and ones a row lower, all as one where columns are
@@ -176,10 +186,11 @@ struct Cpu {
     if (row_blocks > 1) w.memory += row_blocks * read(all_b, all_b);
     // Sums between blocks of k are written and read once each.
     w.pack_b += read(w.rows * w.cols * 8 * std::max(w.passes_k - 1, 0.0), w.rows * w.cols * 4);
-    const bool taps_in_place = !c.pack_a && v.a.patches, rows_in_place = !c.pack_a && !v.a.patches;
-    if (taps_in_place) {
+    const bool rows_in_place = !c.pack_a && !v.a.patches;
+    if (taps_in_place()) {
       const double taps = w.depth / static_cast<double>(v.window->channels);
       w.overhead += taps * (w.row_tiles * w.col_tiles * t.tap_call + w.rows * t.tap_row);
+      w.overhead += w.col_tiles * shared_lines(left, taps * w.rows);
     }
     double far = rows_in_place ? far_rows(kPagesAtHand) : 0.0;
     if (b_in_place) {
