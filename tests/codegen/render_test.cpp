@@ -43,6 +43,7 @@ TEST(Render, TextNamesEveryValue) {
             "  static constexpr int tile_n = 64;\n"
             "  static constexpr int vector_bits = 512;\n"
             "  static constexpr int a_along_k = 1;\n"
+            "  static constexpr int a_table = 0;\n"
             "  static constexpr int a_step = 4;\n"
             "  static constexpr int b_step = 256;\n"
             "  static constexpr tsr::Inst inst = tsr::Inst::fma;\n"
