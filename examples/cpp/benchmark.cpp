@@ -1,26 +1,15 @@
 // Time a few problems and verify each against three plain loops.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <random>
 #include <vector>
 
+#include "clock.h"
 #include "tessera/dispatcher.h"
 #include "tessera/error.h"
 
 namespace {
-
-double best_us(const tessera::Kernel& kernel, const tessera::Buffers& buffers, int repeats) {
-  using Clock = std::chrono::steady_clock;
-  double best = 1e30;
-  for (int i = 0; i < repeats; ++i) {
-    const auto start = Clock::now();
-    kernel.run(buffers);
-    best = std::min(best, std::chrono::duration<double, std::micro>(Clock::now() - start).count());
-  }
-  return best;
-}
 
 // Largest error relative to the bound k * eps * sum |a||b|, over all elements. Layout rcr.
 double error_over_bound(const tessera::Problem& p, const std::vector<float>& a, const std::vector<float>& b,
@@ -56,7 +45,7 @@ int main() try {
     for (float& x : a) x = uniform(random);
     for (float& x : b) x = uniform(random);
     const tessera::Kernel& kernel = dispatcher.get(p);
-    const double us = best_us(kernel, {.a = a.data(), .b = b.data(), .c = c.data()}, 20);
+    const double us = example::best_us(kernel, {.a = a.data(), .b = b.data(), .c = c.data()}, 20);
     const double error = error_over_bound(p, a, b, c);
     right &= error <= 1;
     std::printf("%-44s %10.2f %10.1f %8.3f\n", text, us, 2e-3 * p.m * p.n * p.k / us, error);

@@ -1,14 +1,14 @@
 // What the examples of convolutions share: data whose sums are exact in f32, the definition of a convolution
-// to check results against, and a clock.
+// to check results against.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <vector>
 
+#include "clock.h"
 #include "tessera/dispatcher.h"
 #include "tessera/error.h"
 
@@ -116,17 +116,6 @@ inline bool same(const std::vector<float>& got, const std::vector<float>& want, 
   if (g == got.end() && w == want.end()) return true;
   std::printf("%s: element %td is %g, expected %g\n", what, g - got.begin(), *g, *w);
   return false;
-}
-
-inline double best_us(const tessera::Kernel& kernel, const tessera::Buffers& buffers, int repeats = 10) {
-  using Clock = std::chrono::steady_clock;
-  double best = 1e30;
-  for (int i = 0; i < repeats; ++i) {
-    const auto start = Clock::now();
-    kernel.run(buffers);
-    best = std::min(best, std::chrono::duration<double, std::micro>(Clock::now() - start).count());
-  }
-  return best;
 }
 
 inline double gflop(const tessera::Problem& p) {  // with the products of padding
