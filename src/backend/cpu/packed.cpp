@@ -64,11 +64,8 @@ class PackedKernel : public CpuKernel {
     choose_blocks(arch);
     a_bytes_ = pack_a_ ? round_up(a_block_bytes(), kCacheLine) : 0;
     table_bytes_ =
-        view_.c_rows ? round_up((rows_ + tile_m_) * static_cast<int64_t>(sizeof(long long)), kCacheLine) : 0;
-    if (taps_in_place_) {
-      const int64_t taps = depth_ / view_.window->channels;
-      a_table_bytes_ = round_up(taps * table_rows() * static_cast<int64_t>(sizeof(char*)), kCacheLine);
-    }
+        view_.c_rows ? round_up(most_rows() * static_cast<int64_t>(sizeof(long long)), kCacheLine) : 0;
+    if (taps_in_place_) a_table_bytes_ = round_up(most_rows() * table_row_bytes(), kCacheLine);
     const bool keeps_b = by_blocks_ || blocks(most_.m, rows_) > 1;
     const bool copies_b = !view_.b_prepacked && (!b_in_place_ || n_ % tile_n_ != 0);
     b_bytes_ = copies_b ? round_up(panel_b(depth_) * (keeps_b ? cols_ / tile_n_ : 1), kCacheLine) : 0;
@@ -158,8 +155,7 @@ class PackedKernel : public CpuKernel {
       depth_ = std::max<int64_t>(depth_ / view_.window->channels, 1) * view_.window->channels;
     rows_ = c.block_m > 0 ? round_up(c.block_m, tile_m_) : round_up(most_.m, tile_m_);
     if (taps_in_place_) {
-      const int64_t row_bytes = depth_ / view_.window->channels * static_cast<int64_t>(sizeof(char*));
-      rows_ = std::min(rows_, std::max<int64_t>(kMostTable / row_bytes / tile_m_, 1) * tile_m_);
+      rows_ = std::min(rows_, std::max<int64_t>(kMostTable / table_row_bytes() / tile_m_, 1) * tile_m_);
     }
     if (c.block_m == 0 && (pack_a_ || most_.n > tile_n_)) {
       const int64_t fit = arch.l2.bytes * 3 / 4 / (ceil_div(depth_, group_) * 4) / tile_m_ * tile_m_;
@@ -219,12 +215,16 @@ class PackedKernel : public CpuKernel {
     return static_cast<int64_t>(panel_bytes({depth, tile_m_, tile_m_, false}, group_));
   }
   int64_t a_block_bytes() const {
-    const int64_t rows = rows_ + tile_m_;  // a short last block joins the one before
-    return a_as_rows() ? rows * a_row_bytes(depth_) : ceil_div(rows, tile_m_) * a_panel_bytes(depth_);
+    return a_as_rows() ? most_rows() * a_row_bytes(depth_)
+                       : ceil_div(most_rows(), tile_m_) * a_panel_bytes(depth_);
   }
 
-  // Of the table of patches, for each tap: a short last block joins the one before.
-  int64_t table_rows() const { return rows_ + tile_m_; }
+  // Of a block: a short last one joins the one before.
+  int64_t most_rows() const { return rows_ + tile_m_; }
+  // What the taps of a row of patches take in the table of where they lie.
+  int64_t table_row_bytes() const {
+    return depth_ / view_.window->channels * static_cast<int64_t>(sizeof(char*));
+  }
 
   int64_t thread_bytes() const {
     return a_bytes_ + b_bytes_ + sums_bytes_ + table_bytes_ + edge_bytes_ + a_table_bytes_;
@@ -423,7 +423,7 @@ class PackedKernel : public CpuKernel {
   // rows.
   void set_taps(const char* a, int64_t m0, int64_t m1, int64_t k0, int64_t depth, const char** table,
                 tsr::PackedArgs& args) const {
-    const int64_t channels = view_.window->channels, taps = depth / channels, stride = table_rows();
+    const int64_t channels = view_.window->channels, taps = depth / channels, stride = most_rows();
     point_at_patches(*view_.window, a, bytes_of(view_.a.type), {m0, m1 - m0, k0 / channels, taps},
                      zeros_.data(), table, stride);
     for (int64_t t = 0; t < taps; ++t) {
