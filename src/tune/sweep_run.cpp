@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "backend/backend.h"
 #include "base/fs.h"
@@ -155,61 +155,62 @@ class Sweep {
 
   // Every unit of the pairs to do, once each. A refusal is the outcome of all pairs that need the unit.
   void compile() {
-    size_t total = 0, done = 0;
-    for (const auto& [p, configs] : todo_) total += configs.size();
+    struct Unit {
+      const SweepProblem* problem;
+      size_t config;
+      std::string refused;  // why, by the compiler
+    };
+    std::vector<Unit> units;
+    std::unordered_map<std::string, size_t> index_of;           // by key
+    std::map<const SweepProblem*, std::vector<size_t>> needed;  // of each of todo_
+    for (const SweepProblem* p : mine_) {
+      const GemmView view = lower(p->problem);
+      for (size_t c : todo_[p]) {
+        const std::string key = unit_key(render(view, plan_.configs[c], backend_->arch()));
+        const auto [found, fresh] = index_of.try_emplace(key, units.size());
+        if (fresh) units.push_back({p, c, {}});
+        needed[p].push_back(found->second);
+      }
+    }
     std::mutex mutex;
-    std::map<std::string, std::string> refused;  // by unit
-    std::unordered_set<std::string> built;
+    size_t done = 0;
+    std::atomic<size_t> next{0};
+    const auto build = [&](Unit& unit) {
+      const KernelConfig& config = plan_.configs[unit.config];
+      bool fresh = false;
+      try {
+        const Source source = render(lower(unit.problem->problem), config, backend_->arch());
+        fresh = cache_.get_or_build(source, *backend_).from == CacheResult::From::compiled;
+      } catch (const Error& e) {
+        if (e.code() == ErrorCode::compile_failed) {
+          unit.refused = e.what();
+        } else if (!stop_requested()) {
+          log(LogLevel::warn, e.what());  // worth another try when it is measured
+        }
+      }
+      std::lock_guard lock(mutex);
+      compiled_ += fresh;
+      report("compiling", ++done, units.size(), to_string(config));
+    };
+    const auto work = [&] {
+      for (size_t i; !stop() && (i = next.fetch_add(1)) < units.size();) build(units[i]);
+    };
     const size_t cores = std::max(1u, std::thread::hardware_concurrency());
     const size_t jobs = options_.jobs > 0 ? static_cast<size_t>(options_.jobs) : cores;
+    std::vector<std::thread> workers;
+    for (size_t i = 1; i < std::min(jobs, units.size()); ++i) workers.emplace_back(work);
+    work();
+    for (std::thread& w : workers) w.join();
     for (const SweepProblem* p : mine_) {
-      auto& configs = todo_[p];
-      std::vector<std::string> failure(configs.size());
-      std::atomic<size_t> next{0};
-      const auto build = [&](size_t i) {
-        const Source source = render(lower(p->problem), plan_.configs[configs[i]], backend_->arch());
-        const std::string key = unit_key(source);
-        {
-          std::lock_guard lock(mutex);
-          if (built.count(key)) return;
-          if (const auto known = refused.find(key); known != refused.end()) {
-            failure[i] = known->second;
-            return;
-          }
-        }
-        try {
-          const bool fresh = cache_.get_or_build(source, *backend_).from == CacheResult::From::compiled;
-          std::lock_guard lock(mutex);
-          built.insert(key);
-          compiled_ += fresh;
-        } catch (const Error& e) {
-          if (e.code() != ErrorCode::compile_failed) {
-            if (!stop_requested()) log(LogLevel::warn, e.what());
-            return;  // worth another try when it is measured
-          }
-          std::lock_guard lock(mutex);
-          failure[i] = refused[key] = e.what();
-        }
-      };
-      const auto work = [&] {
-        for (size_t i; !stop() && (i = next.fetch_add(1)) < configs.size();) {
-          build(i);
-          std::lock_guard lock(mutex);
-          report("compiling", ++done, total, to_string(plan_.configs[configs[i]]));
-        }
-      };
-      std::vector<std::thread> workers;
-      for (size_t i = 1; i < std::min(jobs, configs.size()); ++i) workers.emplace_back(work);
-      work();
-      for (std::thread& w : workers) w.join();
-      if (stop()) return;
-      std::vector<SweepRecord> records;
+      std::vector<size_t>& configs = todo_[p];
       std::vector<size_t> rest;
+      std::vector<SweepRecord> records;
       for (size_t i = 0; i < configs.size(); ++i) {
-        if (failure[i].empty()) {
+        const std::string& refused = units[needed[p][i]].refused;
+        if (refused.empty()) {
           rest.push_back(configs[i]);
         } else {
-          records.push_back(blank(*p, configs[i], SweepOutcome::compile_failed, failure[i]));
+          records.push_back(blank(*p, configs[i], SweepOutcome::compile_failed, refused));
         }
       }
       keep(records);
