@@ -1,0 +1,129 @@
+#include "backend/cpu/packed_operands.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/tile_math.h"
+
+namespace tessera {
+
+PackedOperands::PackedOperands(const GemmView& view, const PackedPlan& plan, std::vector<int64_t> taps,
+                               int vector_bits)
+    : view_(view),
+      plan_(plan),
+      taps_(std::move(taps)),
+      pack_panel_(panel_packer(vector_bits)),
+      pack_rows_(row_packer(vector_bits)) {
+  if (plan.taps_in_place) zeros_.resize(static_cast<size_t>(view.window->channels * bytes_of(view.a.type)));
+}
+
+void PackedOperands::pack_b_panel(const char* b, const Operand& o, int64_t k0, int64_t depth, int64_t n0,
+                                  int64_t n1, void* out) const {
+  const int tile_n = plan_.tile_n, live = static_cast<int>(std::min<int64_t>(tile_n, n1 - n0));
+  const PanelShape shape{depth, live, tile_n, plan_.flip_a};
+  PanelSource words{b, o.row_stride, o.col_stride, o.type, plan_.group, false};
+  if (o.patches) {
+    return pack_patch_panel(pack_panel_, *view_.window, words, {k0, depth, n0, live}, tile_n,
+                            static_cast<char*>(out));
+  }
+  words.data += n0 * o.col_stride * bytes_of(o.type);
+  if (!o.plain()) {
+    return pack_block_panel(pack_panel_, o, taps_, words, k0, shape, static_cast<char*>(out));
+  }
+  words.data += k0 * o.row_stride * bytes_of(o.type);
+  pack_panel_(words, shape, out);
+}
+
+void PackedOperands::pack_b_block(const char* b, int64_t k0, int64_t depth, int64_t n0, int64_t n1,
+                                  char* out) const {
+  const int64_t panel = plan_.panel_b(depth), chunk = plan_.chunk(), tile_n = plan_.tile_n;
+  for (int64_t k = 0; k < depth; k += chunk) {
+    for (int64_t n = n0; n < n1; n += tile_n) {
+      pack_b_panel(b, view_.b, k0 + k, std::min(chunk, depth - k), n, n1,
+                   out + (n - n0) / tile_n * panel + k / plan_.group * tile_n * 4);
+    }
+  }
+}
+
+void PackedOperands::take_a(const char* a, const PackedBlock& block, tsr::PackedArgs& args) const {
+  const int64_t bytes = bytes_of(view_.a.type);
+  args.a = a + (block.m0 * view_.a.row_stride + block.k0 * view_.a.col_stride) * bytes;
+  args.a_row_bytes = view_.a.row_stride * bytes;
+  args.a_step_bytes = view_.a.col_stride * bytes * plan_.group;
+}
+
+PanelSource PackedOperands::rows_of_a(const char* a, int64_t row, int64_t k0) const {
+  const Operand& o = view_.a;
+  return {a + (row * o.row_stride + k0 * o.col_stride) * bytes_of(o.type),
+          o.col_stride,
+          o.row_stride,
+          o.type,
+          plan_.group,
+          plan_.flip_a};
+}
+
+// K-contiguous rows stay rows; other A becomes panels of tile_m.
+void PackedOperands::pack_a(const char* a, const PackedBlock& block, char* out, tsr::PackedArgs& args) const {
+  args.a = out;
+  if (view_.a.row_major()) {
+    pack_a_rows(a, block, out, args);
+  } else {
+    pack_a_panels(a, block, out, args);
+  }
+}
+
+void PackedOperands::pack_a_rows(const char* a, const PackedBlock& block, char* out,
+                                 tsr::PackedArgs& args) const {
+  const int64_t rows = block.rows(), missing = plan_.tile_m - rows;
+  args.a_row_bytes = plan_.a_row_bytes(block.depth);
+  args.a_step_bytes = 4;
+  args.a_tile_bytes = 0;
+  if (view_.a.patches) {
+    PanelSource words = rows_of_a(a, 0, 0);
+    pack_patch_rows(pack_rows_, *view_.window, words, {block.m0, rows, block.k0, block.depth},
+                    args.a_row_bytes, out);
+  } else {
+    pack_rows_(rows_of_a(a, block.m0, block.k0), block.depth, rows, args.a_row_bytes, out);
+  }
+  if (missing > 0)
+    std::memset(out + rows * args.a_row_bytes, 0, static_cast<size_t>(missing * args.a_row_bytes));
+}
+
+void PackedOperands::pack_a_panels(const char* a, const PackedBlock& block, char* out,
+                                   tsr::PackedArgs& args) const {
+  const int tile_m = plan_.tile_m;
+  const int64_t rows = block.rows(), chunk = plan_.chunk();
+  args.a_row_bytes = 4;
+  args.a_step_bytes = tile_m * 4;
+  args.a_tile_bytes = plan_.a_panel_bytes(block.depth);
+  const tsr::RowTiles tiles = rows < tile_m ? tsr::RowTiles{1, 0} : tsr::row_tiles(rows, tile_m);
+  for (int64_t k = 0; k < block.depth; k += chunk) {
+    char* to = out + k / plan_.group * tile_m * 4;
+    for (int64_t t = 0, row = 0; t < tiles.tall + tiles.low; ++t) {
+      const int64_t height = t < tiles.tall ? std::min<int64_t>(tile_m, rows) : tile_m - (tile_m > 1);
+      const PanelSource from = rows_of_a(a, block.m0 + std::min(row, rows - height), block.k0 + k);
+      pack_panel_(from, {std::min(chunk, block.depth - k), static_cast<int>(height), tile_m, false},
+                  to + t * args.a_tile_bytes);
+      row += height;
+    }
+  }
+}
+
+// Behind the rows of the block zeros, up to a whole tile of rows.
+void PackedOperands::point_at_taps(const char* a, const PackedBlock& block, const char** table,
+                                   tsr::PackedArgs& args) const {
+  const int64_t channels = view_.window->channels, taps = block.depth / channels;
+  const int64_t stride = plan_.most_rows();
+  point_at_patches(*view_.window, a, bytes_of(view_.a.type),
+                   {block.m0, block.rows(), block.k0 / channels, taps}, zeros_.data(), table, stride);
+  for (int64_t t = 0; t < taps; ++t) {
+    for (int64_t row = block.rows(); row < plan_.tile_m; ++row) table[t * stride + row] = zeros_.data();
+  }
+  args.a_table = table;
+  args.table_rows = stride;
+  args.taps = taps;
+  args.tap_steps = channels / plan_.group;
+}
+
+}  // namespace tessera

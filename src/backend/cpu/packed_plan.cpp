@@ -1,0 +1,199 @@
+#include "backend/cpu/packed_plan.h"
+
+#include <algorithm>
+
+#include "backend/cpu/pack.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kCacheLine = 64, kPageBytes = 4096;
+// Bounds of what a thread keeps: packed B of a block, sums between blocks of k.
+constexpr int64_t kMostPackedB = int64_t{8} << 20, kMostSums = int64_t{8} << 20;
+// Bytes of a table of where patches lie: it is read beside A and B.
+constexpr int64_t kMostTable = 65536;
+// Of k, read before the next panel in place: its rows lie on pages of their own, and these many pages are
+// at hand.
+constexpr int64_t kInPlaceDepth = 128;
+// Rows of C, each on its own page, that the TLB holds beside A and B; bytes of C that stay in L1.
+constexpr int64_t kRowsAtHand = 32, kRowBytesAtHand = 32768;
+
+int64_t blocks(int64_t extent, int64_t block) { return ceil_div(std::max<int64_t>(extent, 1), block); }
+
+}  // namespace
+
+PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const Instruction& inst,
+                       const ArchSpec& arch, int threads, bool flip)
+    : group(inst.k),
+      tile_m(config.tile_m),
+      tile_n(config.tile_n),
+      edge(config.edge_dot ? edge_columns(view, config) : 0),
+      n(view.n - edge),
+      flip_a(flip),
+      taps_in_place(view.a.patches && !config.pack_a),
+      b_in_place(!config.pack_b),
+      by_blocks(view.b.row_major() && view.b.row_stride != 1 && !view.b_prepacked && !flip_a),
+      copies_b(!view.b_prepacked && (!b_in_place || n % tile_n != 0)) {
+  pack_a = !taps_in_place && (config.pack_a || flip_a || !a_fits_in_place(view, inst));
+  make_tasks(view, config.split_k, threads);
+  for (const PackedTask& t : tasks) {
+    most_m = std::max(most_m, t.m1 - t.m0);
+    most_n = std::max(most_n, t.n1 - t.n0);
+    most_k = std::max(most_k, t.k1 - t.k0);
+  }
+  fetch_c = c_is_far(view, arch);
+  choose_depth(view, config);
+  choose_rows(view, config, arch);
+  choose_cols(view, config, arch);
+  count_bytes(view, config.split_k);
+  one_block = tasks.size() == 1 && !pack_a && !copies_b && most_k <= depth && !view.c_rows &&
+              edge_bytes + a_table_bytes == 0;
+}
+
+// Whether the kernel can take its words of A from where they lie: 32-bit words of whole k groups, a whole
+// tile of rows.
+bool PackedPlan::a_fits_in_place(const GemmView& view, const Instruction& inst) const {
+  if (view.m < tile_m || !view.a.plain()) return false;
+  if (group == 1) return view.a.type == DType::f32;
+  return compute_type(view.a.type, inst) == view.a.type && bytes_of(view.a.type) * group == 4 &&
+         view.a.row_major() && view.k % group == 0;
+}
+
+// Whether C is beyond L2 and a row tile's lines of it are no run that the processor sees coming.
+bool PackedPlan::c_is_far(const GemmView& view, const ArchSpec& arch) const {
+  const int64_t row = view.c.row_stride * bytes_of(view.c.type);
+  return !view.c_rows && row * most_m > arch.l2.bytes && n > tile_n;
+}
+
+// The grid of pieces that costs the slowest thread least. Packing an element costs about as much as
+// kPackCost multiply-adds; every piece packs what it needs for itself.
+void PackedPlan::choose_grid(const GemmView& view, int64_t workers, int64_t* grid_m, int64_t* grid_n) const {
+  constexpr double kPackCost = 8;
+  const int64_t most_tiles = std::max<int64_t>(view.m / tile_m, 1), panels = ceil_div(n, tile_n);
+  double best = 0;
+  for (int64_t gm = 1; gm <= std::min(workers, most_tiles); ++gm) {
+    const int64_t gn = std::min(workers / gm, panels);
+    const double piece_rows = static_cast<double>(round_up(ceil_div(view.m, gm), tile_m));
+    const double piece_cols = static_cast<double>(ceil_div(panels, gn) * tile_n);
+    const double cost = piece_rows * piece_cols + (view.b_prepacked ? 0 : kPackCost * piece_cols) +
+                        (pack_a ? kPackCost * piece_rows : 0);
+    if (best == 0 || cost < best) {
+      best = cost;
+      *grid_m = gm;
+      *grid_n = gn;
+    }
+  }
+}
+
+void PackedPlan::make_tasks(const GemmView& view, int split_k, int threads) {
+  int64_t grid_m = 1, grid_n = 1;
+  const int64_t parts = std::max<int64_t>(std::min<int64_t>(split_k, ceil_div(view.k, group)), 1);
+  const int64_t workers = ceil_div(threads, view.groups * parts);
+  if (workers > 1) choose_grid(view, workers, &grid_m, &grid_n);
+  const int64_t panels = ceil_div(n, tile_n), steps = ceil_div(view.k, group);
+  for (int64_t g = 0; g < view.groups; ++g) {
+    for (int64_t p = 0; p < parts; ++p) {
+      for (int64_t i = 0; i < grid_m; ++i) {
+        for (int64_t j = 0; j < grid_n; ++j) {
+          tasks.push_back({g, view.m * i / grid_m, view.m * (i + 1) / grid_m, panels * j / grid_n * tile_n,
+                           std::min(panels * (j + 1) / grid_n * tile_n, n), steps * p / parts * group,
+                           std::min(steps * (p + 1) / parts * group, view.k), static_cast<int>(p)});
+        }
+      }
+    }
+  }
+}
+
+// Whole k groups, of patches in place whole taps.
+void PackedPlan::choose_depth(const GemmView& view, const KernelConfig& c) {
+  const int64_t k = std::max<int64_t>(most_k, 1);
+  depth = round_up(k, group);
+  if (c.block_k > 0) {
+    depth = std::min<int64_t>(round_up(c.block_k, group), depth);
+  } else if (b_in_place) {
+    if (view.b.row_stride * 4 >= kPageBytes / 4) depth = std::min(depth, kInPlaceDepth);
+  } else if (!view.b_prepacked) {  // a panel of a very deep B
+    const int64_t most = kMostPackedB / (tile_n * 4) * group;
+    depth = std::min(depth, round_up(ceil_div(k, ceil_div(k, most)), group));
+  }
+  if (taps_in_place) depth = std::max<int64_t>(depth / view.window->channels, 1) * view.window->channels;
+}
+
+// Whole tiles; where the config leaves it open, so that a block of A stays in three quarters of L2 while the
+// panels of B pass over it.
+void PackedPlan::choose_rows(const GemmView& view, const KernelConfig& c, const ArchSpec& arch) {
+  rows = round_up(c.block_m > 0 ? c.block_m : most_m, tile_m);
+  if (taps_in_place) {
+    rows = std::min(rows, std::max<int64_t>(kMostTable / table_row_bytes(view) / tile_m, 1) * tile_m);
+  }
+  if (c.block_m == 0 && (pack_a || most_n > tile_n)) {
+    const int64_t fit = arch.l2.bytes * 3 / 4 / (ceil_div(depth, group) * 4) / tile_m * tile_m;
+    rows = std::min(rows, std::max<int64_t>(fit, tile_m));
+  }
+  // Where all of packed B stays in L2, few rows at a time: a row of C that is not in L2, or lies on pages
+  // of its own, is then written while its lines and pages are at hand.
+  const int64_t c_row = view.c.row_stride * bytes_of(view.c.type);
+  const bool far_rows = c_row >= kPageBytes || fetch_c;
+  if (c.block_m == 0 && far_rows && !b_in_place && depth >= most_k &&
+      panel_b(depth) * ceil_div(most_n, tile_n) <= arch.l2.bytes * 3 / 4) {
+    const int64_t at_hand = std::max(kRowsAtHand, kRowBytesAtHand / std::max<int64_t>(c_row, 1));
+    rows = std::min(rows, std::max(at_hand / tile_m, int64_t{1}) * tile_m);
+  }
+  rows = round_up(ceil_div(most_m, blocks(most_m, rows)), tile_m);  // blocks of equal size
+}
+
+// Whole panels; where the config leaves it open, one, used as soon as it is packed, as many as stay in L2
+// where lines of memory run across panels, and all within the bounds above where they serve several blocks.
+void PackedPlan::choose_cols(const GemmView& view, const KernelConfig& c, const ArchSpec& arch) {
+  cols = round_up(most_n, tile_n);
+  if (c.block_n > 0) {
+    cols = std::min(cols, round_up(c.block_n, tile_n));
+    return;
+  }
+  const bool one_row_block = blocks(most_m, rows) == 1;
+  if (one_row_block && !pack_a) {
+    const int64_t panels = by_blocks ? arch.l2.bytes / 2 / panel_b(depth) : 1;
+    cols = std::min(cols, std::max<int64_t>(panels, 1) * tile_n);
+  }
+  if (!one_row_block && !view.b_prepacked) {
+    cols = std::min(cols, std::max<int64_t>(kMostPackedB / panel_b(depth), 1) * tile_n);
+  }
+  if (blocks(most_k, depth) > 1) {
+    cols = std::min(cols, std::max<int64_t>(kMostSums / (most_m * 4) / tile_n * tile_n, tile_n));
+  }
+}
+
+void PackedPlan::count_bytes(const GemmView& view, int split_k) {
+  auto lines = [](int64_t bytes) { return round_up(bytes, kCacheLine); };
+  if (pack_a) {
+    a_bytes = lines(view.a.row_major() ? most_rows() * a_row_bytes(depth)
+                                       : ceil_div(most_rows(), tile_m) * a_panel_bytes(depth));
+  }
+  if (copies_b) b_bytes = lines(panel_b(depth) * (keeps_b(most_m) ? cols / tile_n : 1));
+  if (most_k > depth && split_k == 1) sums_bytes = lines(most_m * cols * 4);
+  if (view.c_rows) c_table_bytes = lines(most_rows() * static_cast<int64_t>(sizeof(long long)));
+  if (edge > 0 && view.b.row_stride != 1) edge_bytes = lines(edge * view.k * 4);
+  if (taps_in_place) a_table_bytes = lines(most_rows() * table_row_bytes(view));
+  if (split_k > 1) part_bytes = lines(view.m * round_up(view.n, tile_n) * 4);
+}
+
+int64_t PackedPlan::panel_b(int64_t k) const {
+  return static_cast<int64_t>(panel_bytes({k, tile_n, tile_n, flip_a}, group));
+}
+
+int64_t PackedPlan::a_row_bytes(int64_t k) const {
+  const int64_t bytes = ceil_div(k, group) * 4;
+  // Rows a page apart would share few cache sets.
+  return bytes % kPageBytes == 0 ? bytes + kCacheLine : bytes;
+}
+
+int64_t PackedPlan::a_panel_bytes(int64_t k) const {
+  return static_cast<int64_t>(panel_bytes({k, tile_m, tile_m, false}, group));
+}
+
+// What the taps of a row of patches take in the table of where they lie.
+int64_t PackedPlan::table_row_bytes(const GemmView& view) const {
+  return depth / view.window->channels * static_cast<int64_t>(sizeof(char*));
+}
+
+}  // namespace tessera

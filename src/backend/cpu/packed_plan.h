@@ -1,0 +1,73 @@
+// How a packed product goes over C: tasks for threads, blocks within a task, and what a thread keeps in the
+// workspace. Settled once for a kernel; every run follows it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/arch_spec.h"
+#include "core/gemm_view.h"
+#include "core/tile_math.h"
+#include "tessera/kernel_config.h"
+
+namespace tessera {
+
+// A rectangle of one group's C and a range of k.
+struct PackedTask {
+  int64_t group, m0, m1, n0, n1, k0, k1;
+  int part;  // of split-k
+};
+
+struct PackedPlan {
+  // `flip_a`: signed A is moved up by 128 (CpuKernel::flips_a), which takes whole columns of k at once.
+  PackedPlan(const GemmView& view, const KernelConfig& config, const Instruction& inst, const ArchSpec& arch,
+             int threads, bool flip_a);
+
+  int group;  // elements of k in a word
+  int tile_m, tile_n;
+  int64_t edge, n;  // columns past whole vectors that are dot products; columns before them
+  bool flip_a;
+  bool taps_in_place;  // A is patches, read where they lie
+  bool pack_a;
+  bool b_in_place;  // but for a last panel that is not whole
+  bool by_blocks;   // all panels of a block are packed at once: lines of memory run across them
+  bool fetch_c;     // C is far: the kernel asks for its lines ahead
+  bool copies_b;    // there are panels to pack
+  bool one_block;   // nothing is copied and no sums are kept: a run needs no workspace
+  std::vector<PackedTask> tasks;
+  int64_t most_m = 0, most_n = 0, most_k = 0;  // of a task
+  int64_t depth, rows, cols;                   // block along k, m, n
+
+  // Bytes of the workspace: of each thread A, panels of B, sums between blocks of k, where rows of C lie, the
+  // edge's columns, where taps lie; of each part of k its sums.
+  int64_t a_bytes = 0, b_bytes = 0, sums_bytes = 0, c_table_bytes = 0, edge_bytes = 0, a_table_bytes = 0;
+  int64_t part_bytes = 0;
+  int64_t thread_bytes() const {
+    return a_bytes + b_bytes + sums_bytes + c_table_bytes + edge_bytes + a_table_bytes;
+  }
+
+  int64_t panel_b(int64_t k) const;
+  // Of k, packed at a time where lines of memory run across panels: all panels take theirs while the pages
+  // are at hand.
+  int64_t chunk() const { return 16 * group; }
+  // Packed A is rows of words, or panels of tile_m.
+  int64_t a_row_bytes(int64_t k) const;
+  int64_t a_panel_bytes(int64_t k) const;
+  // Rows of a block at most: a short last one joins the one before.
+  int64_t most_rows() const { return rows + tile_m; }
+  // Whether the panels of a block are kept for its other rows.
+  bool keeps_b(int64_t task_rows) const { return by_blocks || task_rows > rows; }
+
+ private:
+  bool a_fits_in_place(const GemmView& view, const Instruction& inst) const;
+  bool c_is_far(const GemmView& view, const ArchSpec& arch) const;
+  void choose_grid(const GemmView& view, int64_t workers, int64_t* grid_m, int64_t* grid_n) const;
+  void make_tasks(const GemmView& view, int split_k, int threads);
+  void choose_depth(const GemmView& view, const KernelConfig& config);
+  void choose_rows(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);
+  void choose_cols(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);
+  void count_bytes(const GemmView& view, int split_k);
+  int64_t table_row_bytes(const GemmView& view) const;
+};
+
+}  // namespace tessera
