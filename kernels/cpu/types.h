@@ -1,41 +1,10 @@
-// Names that the prelude of a generated unit uses. Same order as DType, EpilogueKind and the instruction
-// names of arch/.
+// The instructions of x86 that the prelude of a generated unit names, as in arch/.
 #pragma once
+
+#include "common/types.h"
 
 namespace tsr {
 
-enum class Type : int { f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32 };
-
 enum class Inst : int { fma, dpbf16, vnni, madd16, amx };
-
-enum class Step : int {
-  bias,
-  add,
-  add_row,
-  add_col,
-  mul,
-  mul_row,
-  mul_col,
-  scale,
-  relu,
-  leaky_relu,
-  gelu,
-  gelu_tanh,
-  silu,
-  sigmoid,
-  tanh,
-  hardswish,
-  clamp,
-  quant,
-  none
-};
-
-constexpr int bytes_of(Type t) {
-  return t == Type::f32 || t == Type::i32 ? 4 : t == Type::f16 || t == Type::bf16 ? 2 : 1;
-}
-
-constexpr bool is_float(Type t) { return t != Type::i8 && t != Type::u8 && t != Type::i32; }
-
-constexpr bool reads_d(Step s) { return static_cast<int>(s) <= static_cast<int>(Step::mul_col); }
 
 }  // namespace tsr
