@@ -51,14 +51,14 @@ struct GroupsLines {
         each<V>([&](auto v) __attribute__((always_inline)) { index[v.value] = chunk.index[v.value]; });
         const float* taps = panel;
 #pragma GCC unroll 1
-        for (int c = 0; c < M::kInner; c += M::kAtOnce, taps += M::kAtOnce * kSlot) {
+        for (int c = 0; c < M::kSteps; c += M::kAtOnce, taps += M::kAtOnce * kSlot) {
           F w[M::kAtOnce][kTaps][V];
           each<M::kAtOnce * kTaps * V>([&](auto k) __attribute__((always_inline)) {
             F& to = w[k.value / (kTaps * V)][k.value / V % kTaps][k.value % V];
             to = load_whole<F>(taps + k.value * L);
             hold(to);
           });
-          const char* p = M::kBlocked ? line + c * M::kInSize : line;
+          const char* p = M::kBlocked ? line + c * (M::kInner / M::kSteps) * M::kInSize : line;
           each<M::template columns<B>()>([&](auto ji) __attribute__((always_inline)) {
             constexpr int col = decltype(ji)::value;
             const char* from = p;
@@ -73,7 +73,7 @@ struct GroupsLines {
                 if constexpr (b >= 0) {
                   each<M::kAtOnce * V>([&](auto i) __attribute__((always_inline)) {
                     constexpr int a = decltype(i)::value / V, v = decltype(i)::value % V;
-                    acc[b][v] += x[a][v] * w[a][t][v];
+                    M::multiply(acc[b][v], x[a][v], w[a][t][v]);
                   });
                 }
               });
@@ -170,7 +170,7 @@ struct GroupsLines {
     job.in_w = args.in_w;
     job.out_w = args.out_w;
     const long long line = job.in_w * job.pixel, plane = args.in_h * line, image = args.in_d * plane;
-    const long long line_floats = M::kInner * kSlot, chunk_floats = args.taps_d * args.taps_h * line_floats;
+    const long long line_floats = M::kSteps * kSlot, chunk_floats = args.taps_d * args.taps_h * line_floats;
     job.d_in = args.at_step_d * plane;
     job.h_in = args.at_step_h * line;
     job.d_panel = args.tap_step_d * args.taps_h * line_floats;
@@ -212,8 +212,9 @@ struct GroupsLines {
   // Rows of weights that are contiguous per lane, turned.
   static __attribute__((noinline)) void turn_weights(const GroupsArgs& args) {
     const char* from = static_cast<const char*>(args.other);
-    constexpr int kSize = bytes_of(M::kOther);
-    const long long taps = args.taps_d * args.taps_h * kTaps, length = taps * M::kInner;
+    constexpr Type kAs = M::kDot ? Type::f32 : M::kOther;  // words are copied
+    constexpr int kSize = M::kDot ? 4 : bytes_of(M::kOther);
+    const long long taps = args.taps_d * args.taps_h * kTaps, length = taps * M::kSteps;
     for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
       float* panel = args.panels + q * length * C::tile_n;
       for (int v = 0; v < V; ++v) {
@@ -224,16 +225,16 @@ struct GroupsLines {
           TSR_UNROLL for (int i = 0; i < L; ++i) {
             const long long o = M::first_channel(args, q) + M::channel(v, i);
             block[i] = o < args.out_channels
-                           ? as_bits<L>(load_floats<L, M::kOther>(from + (o * length + e) * kSize, part))
+                           ? as_bits<L>(load_floats<L, kAs>(from + (o * length + e) * kSize, part))
                            : U{};
           }
           transpose<L>(block);
           alignas(64) unsigned turned[L][L];
           TSR_UNROLL for (int i = 0; i < L; ++i) store_whole(turned[i], block[i]);
           for (int i = 0; i < L && e + i < length; ++i) {
-            store_whole(panel + ((tap_line * M::kInner + c) * kTaps + tap_w) * C::tile_n + v * L,
+            store_whole(panel + ((tap_line * M::kSteps + c) * kTaps + tap_w) * C::tile_n + v * L,
                         load_whole<U>(turned[i]));
-            const bool next = M::kBackward || ++c == M::kInner;
+            const bool next = M::kBackward || ++c == M::kSteps;
             if (!next) continue;
             if (!M::kBackward) c = 0;
             if (++tap_w == kTaps) tap_w = 0, ++tap_line;
@@ -244,15 +245,24 @@ struct GroupsLines {
     }
   }
 
+  static constexpr int kAtOnce = M::kInner / M::kSteps;
+
+  // Weights of neighbouring lanes, and where words hold two channels those `next` bytes behind.
+  static TSR_INLINE U weights(const char* p, long long next, Part part) {
+    const U u = as_bits<L>(load_floats<L, M::kOther>(p, part));
+    if constexpr (!M::kDot) return u;
+    return as_bits<L>(load_floats<L, M::kOther>(p + next, part)) | u >> 16;
+  }
+
   // Backward: the lanes of one group are contiguous, groups lie apart.
   static __attribute__((noinline)) void join_weights(const GroupsArgs& args) {
     const char* from = static_cast<const char*>(args.other);
     constexpr int kSize = bytes_of(M::kOther);
     const long long taps = args.taps_d * args.taps_h * kTaps;
-    float* to = args.panels + args.chunk_begin * taps * M::kInner * C::tile_n;
+    float* to = args.panels + args.chunk_begin * taps * M::kSteps * C::tile_n;
     for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
       for (long long line = 0; line < args.taps_d * args.taps_h; ++line) {
-        for (int c = 0; c < M::kInner; ++c) {
+        for (int c = 0; c < M::kSteps; ++c) {
           for (int t = 0; t < kTaps; ++t) {
             for (int v = 0; v < V; ++v, to += L) {
               store_whole(to, U{});
@@ -261,9 +271,10 @@ struct GroupsLines {
                 if (o >= args.out_channels) break;
                 const long long g = o / M::kOuter, i = o % M::kOuter;
                 const char* p =
-                    from + (((g * M::kInner + c) * taps + line * kTaps + t) * M::kOuter + i) * kSize;
+                    from +
+                    (((g * M::kSteps + c) * kAtOnce * taps + line * kTaps + t) * M::kOuter + i) * kSize;
                 store_part(reinterpret_cast<unsigned*>(to + l), L - l,
-                           as_bits<L>(load_floats<L, M::kOther>(p, Part(least(M::kOuter - i, L)))));
+                           weights(p, taps * M::kOuter * kSize, Part(least(M::kOuter - i, L))));
                 l += static_cast<int>(M::kOuter - i);
               }
             }
@@ -280,7 +291,7 @@ struct GroupsLines {
     const long long filter = args.taps_d * at.filter_h * at.filter_w;
     for (long long d = 0; d < args.taps_d; ++d) {
       for (long long h = 0; h < args.taps_h; ++h) {
-        for (long long k = 0; k < M::kInner; ++k) {
+        for (long long k = 0; k < M::kSteps; ++k) {
           for (int w = 0; w < kTaps; ++w, to += L) {
             store_whole(to, U{});
             float* lane = to;
@@ -291,9 +302,9 @@ struct GroupsLines {
                     own_tap(x - (w + at.first_w) * at.stride_w, at.dilation_w, at.filter_w);
                 if (tap_h < 0 || tap_w < 0) continue;
                 const long long tap = (d * at.filter_h + tap_h) * at.filter_w + tap_w;
-                const char* p = from + (k * filter + tap) * M::kOuter * M::kOtherSize;
+                const char* p = from + (k * kAtOnce * filter + tap) * M::kOuter * M::kOtherSize;
                 store_part(reinterpret_cast<unsigned*>(lane), M::kOuter,
-                           as_bits<L>(load_floats<L, M::kOther>(p, Part(M::kOuter))));
+                           weights(p, filter * M::kOuter * M::kOtherSize, Part(M::kOuter)));
               }
             }
           }
@@ -309,7 +320,7 @@ struct GroupsLines {
     if (args.phase == GroupsPhase::lines) return lines(args);
     if constexpr (M::kBlocked) {
       block_weights(args);
-    } else if constexpr (M::kBackward && M::kOuter > 1) {
+    } else if constexpr (M::kBackward && (M::kOuter > 1 || M::kDot)) {
       join_weights(args);
     } else {
       turn_weights(args);

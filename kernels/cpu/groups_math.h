@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cpu/groups_abi.h"
+#include "cpu/multiply.h"
 #include "cpu/unpacked.h"
 
 namespace tsr {
@@ -54,29 +55,35 @@ struct GroupsMath {
   static constexpr int kTaps = C::taps_w, kStride = kBackward ? C::divide_w : C::step_w;
   static constexpr int kDilation = kBackward ? -C::spread_w : C::spread_w;
   static constexpr int kInner = C::inner, kOuter = C::outer;
+  // Products of two neighbouring channels of the operand read are added at once: 32-bit words hold both, and
+  // take the place of channels.
+  static constexpr bool kDot = C::inst == Inst::dpbf16;
+  static constexpr int kSteps = kDot ? kInner / 2 : kInner;
   static constexpr long long kSlot =
-      static_cast<long long>(kTaps) * C::tile_n;  // floats of panel per inner channel
+      static_cast<long long>(kTaps) * C::tile_n;  // floats, or words, of panel per step
   // The operand read, and the other one.
   static constexpr Type kIn = C::gradient ? C::type_b : C::type_a,
                         kOther = C::gradient ? C::type_a : C::type_b;
   static constexpr int kInSize = bytes_of(kIn), kOtherSize = bytes_of(kOther);
+  static_assert(!kDot || (kIn == Type::bf16 && kOther == Type::bf16 && kInner % 2 == 0 && !C::gradient));
   // All lanes take the same channel of the operand read.
   static constexpr bool kBlocked = C::blocked;
   static_assert(!kBlocked || V == 1);
   // Which channel a lane takes is chosen by an index; else it is its own.
-  static constexpr bool kChosen = !kBlocked && (kInner != 1 || kOuter != 1);
+  static constexpr bool kChosen = !kBlocked && (kSteps != 1 || kOuter != 1);
   // One vector that is read serves all vectors of a chunk.
   static constexpr bool kShared = kChosen && kOuter % C::tile_n == 0;
-  static constexpr int kUsed = kBlocked ? L : groups_lanes(kInner, kOuter, L), kChannels = V * kUsed;
+  static constexpr int kUsed = kBlocked ? L : groups_lanes(kSteps, kOuter, L), kChannels = V * kUsed;
   static_assert(kUsed > 0);
   // 32-bit words hold two neighbouring channels of a group, which are chosen together.
-  static constexpr bool kWords = kChosen && !C::gradient && kIn == Type::bf16 && kInner % 2 == 0;
-  static constexpr bool kTwo = kChosen && !kWords && groups_reach(kInner, kOuter, kUsed) > L;
-  // Channels of the operand read that are taken together.
-  static constexpr int kAtOnce = kWords || (kBlocked && kIn == Type::bf16 && kInner % 2 == 0) ? 2 : 1;
+  static constexpr bool kWords = kChosen && !C::gradient && kIn == Type::bf16 && kInner % 2 == 0 && !kDot;
+  static constexpr bool kTwo = kChosen && !kWords && groups_reach(kSteps, kOuter, kUsed) > L;
+  // Steps along the channels of the operand read that are taken together.
+  static constexpr int kAtOnce =
+      kWords || (kBlocked && !kDot && kIn == Type::bf16 && kInner % 2 == 0) ? 2 : 1;
   // Lanes of two vectors are the even and the odd channels: 32-bit words hold one of each.
   static constexpr bool kPairs =
-      kIn == Type::bf16 && (kOther == Type::bf16 || !C::gradient) && !kChosen && V % 2 == 0;
+      kIn == Type::bf16 && (kOther == Type::bf16 || !C::gradient) && !kChosen && !kDot && V % 2 == 0;
 
   static constexpr int channel(int v, int lane) {
     return kPairs ? v / 2 * 2 * L + 2 * lane + v % 2 : v * kUsed + lane;
@@ -113,6 +120,13 @@ struct GroupsMath {
     return false;
   }
 
+  // acc += x * w, of floats or of words.
+  static TSR_INLINE void multiply(F& acc, F x, F w) {
+    U sum = as_bits<L>(acc);
+    multiply_add<C::inst>(sum, as_bits<L>(x), as_bits<L>(w));
+    acc = as_float<L>(sum);
+  }
+
   // Whether `beyond` elements behind every pixel that these taps meet may be read: they belong to the lines
   // behind.
   static TSR_INLINE bool lines_behind(const GroupsArgs& args, long long image, const GroupsAxis& d,
@@ -135,18 +149,18 @@ struct GroupsMath {
       if constexpr (kBlocked) return;
       each<V>([&](auto vi) __attribute__((always_inline)) {
         constexpr int v = decltype(vi)::value;
-        const long long first = o + v * kUsed, from = kChosen ? first / kOuter * kInner : first;
+        const long long first = o + v * kUsed, from = first / kOuter * kInner;
         base[v] = from * kInSize;
         if (kPairs && v % 2) return;
         const long long live = args.in_channels - from > 0 ? args.in_channels - from : 0;
-        constexpr int kPart = kPairs || kWords ? 2 * L : L, kRead = kTwo ? 2 * L : kPart;
+        constexpr int kPart = kPairs || kWords || kDot ? 2 * L : L, kRead = kTwo ? 2 * kPart : kPart;
         part[v] = Part(live > kPart ? kPart : live);
         if (!kShared || v == 0) beyond = most(beyond, from + kRead - args.in_channels);
-        if constexpr (kTwo) second[v] = Part(live > 2 * L ? L : live > L ? live - L : 0);
+        if constexpr (kTwo) second[v] = Part(live > kRead ? kPart : live > kPart ? live - kPart : 0);
         if constexpr (kChosen) {
           U u{};
           for (int i = 0; i < L; ++i)
-            u[i] = static_cast<unsigned>(((first + i) / kOuter - first / kOuter) * kInner) / kAtOnce;
+            u[i] = static_cast<unsigned>(((first + i) / kOuter - first / kOuter) * kSteps) / kAtOnce;
           index[v] = u;
         }
       });
@@ -178,10 +192,12 @@ struct GroupsMath {
     }
   }
 
-  // Up to L elements as floats. A mask costs the ports of the arithmetic something.
+  // Up to L elements as floats, or words as they are. A mask costs the ports of the arithmetic something.
   template <Type kType, bool kWhole>
   static TSR_INLINE F floats(const char* p, Part part) {
-    if constexpr (kWhole) {
+    if constexpr (kDot) {
+      return kWhole ? load_whole<F>(p) : load_copy16<F>(p, part);
+    } else if constexpr (kWhole) {
       return load_float<L, kType>(p, L);
     } else {
       return load_floats<L, kType>(p, part);
@@ -237,11 +253,15 @@ struct GroupsMath {
               kWhole ? load_whole<U>(p + chunk.base[v]) : load_copy16<U>(p + chunk.base[v], chunk.part[v]);
           split(choose(as_float<L>(u), index[v]), channels[0][v], channels[1][v]);
         }
-      } else if constexpr (kAtOnce == 2) {
+      } else if constexpr (kBlocked && (kAtOnce == 2 || kDot)) {
         typedef unsigned __attribute__((may_alias, aligned(1))) Unaligned;
         U u = *reinterpret_cast<const Unaligned*>(p) - U{};
         hold(u);
-        split(as_float<L>(u), channels[0][v], channels[1][v]);
+        if constexpr (kDot) {
+          x[v] = as_float<L>(u);
+        } else {
+          split(as_float<L>(u), channels[0][v], channels[1][v]);
+        }
       } else if constexpr (kBlocked) {
         x[v] = spread<kIn>(p);
         hold(x[v]);
@@ -256,8 +276,8 @@ struct GroupsMath {
       } else {
         x[v] = floats<kIn, kWhole>(p + chunk.base[v], chunk.part[v]);
         if constexpr (kTwo) {
-          x[v] =
-              choose(x[v], floats<kIn, kWhole>(p + chunk.base[v] + L * kInSize, chunk.second[v]), index[v]);
+          constexpr int kFirst = L * (kDot ? 4 : kInSize);  // bytes
+          x[v] = choose(x[v], floats<kIn, kWhole>(p + chunk.base[v] + kFirst, chunk.second[v]), index[v]);
         } else if constexpr (kChosen) {
           x[v] = choose(x[v], index[v]);
         }

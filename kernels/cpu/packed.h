@@ -3,31 +3,11 @@
 
 #include "cpu/abi.h"
 #include "cpu/epilogue.h"
+#include "cpu/multiply.h"
 #include "cpu/types.h"
 #include "cpu/vec.h"
 
 namespace tsr {
-
-// acc += a * b on 32-bit lanes, each lane one k group: 1 float, 2 16-bit or 4 8-bit elements.
-template <Inst kInst, class U>
-TSR_INLINE void multiply_add(U& acc, U a, U b) {
-  constexpr int L = sizeof(U) / 4;
-  if constexpr (kInst == Inst::fma) {
-    acc = as_bits<L>(as_float<L>(acc) + as_float<L>(a) * as_float<L>(b));
-  } else if constexpr (kInst == Inst::dpbf16) {
-    asm("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
-  } else if constexpr (kInst == Inst::vnni) {
-    asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
-  } else {
-    U product;
-    if constexpr (L == 16) {
-      asm("vpmaddwd %2, %1, %0" : "=v"(product) : "v"(a), "v"(b));
-    } else {
-      asm("vpmaddwd %2, %1, %0" : "=x"(product) : "x"(a), "x"(b));
-    }
-    acc += product;
-  }
-}
 
 // Memory that a later call reads: every `turn` steps of k, `lines` of it are brought into L2.
 struct Ahead {

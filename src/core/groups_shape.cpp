@@ -54,6 +54,7 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
   s.outer = s.gradient ? v.m : v.n;
   s.axes = v.window->axes;
   s.block_h = s.block_w = 1;
+  s.steps = ceil_div(s.inner, std::max(c.inst_k, 1));
   const int64_t vector = std::clamp(c.inst_n, 1, 64);
   const WindowAxis& w = s.axes[2];
   if (v.groups == 1 && w.spread < 0 && s.outer <= vector / 2) choose_block(s, v, vector);
@@ -71,7 +72,7 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
     constexpr int64_t kMost = 65536;  // channels of a group that no number of lanes takes
     s.lanes = std::max(s.inner, s.outer) > kMost
                   ? 0
-                  : tsr::groups_lanes(static_cast<int>(s.inner), static_cast<int>(s.outer),
+                  : tsr::groups_lanes(static_cast<int>(s.steps), static_cast<int>(s.outer),
                                       static_cast<int>(vector));
     s.chunk = std::max<int64_t>(c.tile_n / vector * s.lanes, 1);
   }
@@ -79,7 +80,7 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
   const int64_t step = w.spread < 0 ? w.divide : 1;  // columns of a tile are a multiple of this
   s.columns = ceil_div(std::max(c.tile_m, 1), step) * step;
   s.columns_read = ((s.columns - 1) * w.step + (w.taps - 1) * std::abs(w.spread)) / w.divide + 1;
-  s.chunk_floats = saturated_product({s.taps(), s.inner, c.tile_n});
+  s.chunk_floats = saturated_product({s.taps(), s.steps, c.tile_n});
   return s;
 }
 

@@ -13,13 +13,14 @@ namespace tessera {
 struct GroupsShape {
   bool gradient;         // of the filter
   int64_t inner, outer;  // channels per group of the operand read, and of the one walked
+  int64_t steps;         // of one instruction along the inner channels
   int64_t lanes;         // of a vector hold channels; 0: none can
   int64_t chunk;         // channels of one chunk
   int64_t chunks;
   std::array<WindowAxis, ConvShape::kAxes> axes;  // as walked
   int64_t columns;                                // of a tile
   int64_t columns_read;                           // for a tile, between the first and the last
-  int64_t chunk_floats;                           // of its panel
+  int64_t chunk_floats;                           // of its panel, or 32-bit words
 
   // The result has one group with few channels: positions are blocks of its pixels, side by side in a vector.
   bool blocked;

@@ -303,13 +303,15 @@ struct Cpu {
     const double lines = static_cast<double>(v.window->images * axes[0].positions * axes[1].positions);
     const double tiles =
         lines * std::ceil(static_cast<double>(axes[2].positions) / static_cast<double>(s.columns));
-    // Of a tile, one line of the filter and one input channel of a group. What is read is converted, and
-    // shuffled where lanes choose among channels; 32-bit words of two bf16 need less.
+    // Of a tile, one line of the filter and one step along the inner channels of a group. What is read is
+    // converted, and shuffled where lanes choose among channels; 32-bit words of two bf16 need less, and as
+    // operands of dot products no conversion.
     const bool bf16 = v.a.type == DType::bf16, even = s.inner % 2 == 0;
-    const bool chosen = !s.blocked && (s.inner > 1 || s.outer > 1);
+    const bool chosen = !s.blocked && (s.steps > 1 || s.outer > 1);
     const bool pairs = !chosen && !s.blocked && c.tile_n % (2 * inst.n) == 0;
-    const double convert = v.a.type == DType::f32 ? 0 : 2;
-    const double shuffle = chosen ? bf16 && even && !s.gradient ? 1.5 : 1 + convert
+    const double convert = v.a.type == DType::f32 || inst.k > 1 ? 0 : 2;
+    const double shuffle = inst.k > 1 ? (chosen ? 1 : 0)
+                           : chosen   ? bf16 && even && !s.gradient ? 1.5 : 1 + convert
                            : bf16 && (s.blocked ? even : pairs) ? 1
                                                                 : convert;
     const double products =
@@ -323,7 +325,7 @@ struct Cpu {
     const double chunks = static_cast<double>(s.chunks);
     // Of a gradient with channels to choose from, the few sums of a line of taps wait for one another.
     const double waits = s.gradient && chosen ? 2 : 1;
-    w.math = tiles * chunks * filter_lines * static_cast<double>(s.inner) * step * waits / w.groups;
+    w.math = tiles * chunks * filter_lines * static_cast<double>(s.steps) * step * waits / w.groups;
     w.overhead = tiles * chunks * 2 * t.tile_overhead / w.groups;
     const double stores = s.gradient ? static_cast<double>(s.chunk_floats) / inst.n
                                      : tiles * static_cast<double>(s.columns) * vectors;

@@ -135,14 +135,20 @@ constexpr Rule kRules[] = {
      "the dot kernel runs along k, which must be contiguous in both operands (layout rcr)"},
     {"groups_window", kGroups, 0, [](V v, C, A) { return v.window.has_value(); },
      "this family moves a filter over images; a 1x1 convolution is a product of matrices"},
-    {"groups_channels", kGroups, reads("inst_n"),
+    {"groups_pairs", kGroups, reads("inst_k"),
+     [](V v, C c, A) {
+       return c.inst_k == 1 || !v.window || (!v.b.patches && divides(c.inst_k, v.window->channels));
+     },
+     "an instruction that adds products of neighbouring channels takes whole groups of the operand that is "
+     "read, and no gradient of the filter, whose sums run over pixels"},
+    {"groups_channels", kGroups, reads("inst_n inst_k"),
      [](V v, C c, A) {
        if (!v.window) return true;
        const GroupsShape s = groups_shape(v, c);
-       return s.blocked || (s.inner <= c.inst_n && s.lanes > 0);
+       return s.blocked || (s.steps <= c.inst_n && s.lanes > 0);
      },
-     "channels of several groups share a vector: a group has at most inst_n channels of the operand that is "
-     "read, and two vectors of it feed one of the operand that is walked"},
+     "channels of several groups share a vector: a group has at most inst_n channels (or words of inst_k of "
+     "them) of the operand that is read, and two vectors of it feed one of the operand that is walked"},
     {"groups_blocks", kGroups, reads("tile inst_n"),
      [](V v, C c, A) {
        return !v.window || !groups_shape(v, c).blocked ||

@@ -123,6 +123,12 @@ TEST(Rules, CpuGroups) {
   EXPECT_EQ(
       verdict("x86_avx512", "conv_fwd n=1 g=4 c=1 k=1 in=400 filter=3 dilation=90 dtype=f32", f + "7x32"),
       "groups_unrolled");
+  const std::string pairs = "cpu_groups inst=1x16x2 tile=7x32",
+                    half = " in=20x20 filter=3x3 pad=1x1 dtype=bf16";
+  EXPECT_EQ(verdict("x86_avx512_bf16", "conv_fwd n=1 g=4 c=32 k=3" + half, pairs), "");
+  EXPECT_EQ(verdict("x86_avx512_bf16", "conv_fwd n=1 g=4 c=34 k=3" + half, pairs), "groups_channels");
+  EXPECT_EQ(verdict("x86_avx512_bf16", "conv_fwd n=1 g=4 c=5 k=8" + half, pairs), "groups_pairs");
+  EXPECT_EQ(verdict("x86_avx512_bf16", "conv_bwd_weight n=1 g=4 c=4 k=8" + half, pairs), "groups_pairs");
   const std::string stem = "conv_bwd_data n=1 c=3 k=64" + shape;
   EXPECT_EQ(verdict("x86_avx512", stem, f + "14x16"), "");
   EXPECT_EQ(verdict("x86_avx512", stem, f + "7x32"), "groups_blocks");

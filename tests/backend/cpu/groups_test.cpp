@@ -105,6 +105,35 @@ INSTANTIATE_TEST_SUITE_P(Archs, GroupsTest,
                                          Arch{"x86_avx512", "4x64", "4x32", "7x16"}),
                          [](const auto& arch) { return std::string(arch.param.name); });
 
+// Two channels at once: 32-bit words of neighbouring channels take the place of channels.
+TEST(GroupsPairs, EvenChannels) {
+  if (!testing_cpu::runs_here("x86_avx512_bf16")) GTEST_SKIP() << "not this processor";
+  const struct {
+    const char *problem, *tile;
+  } cases[] = {
+      {"conv_fwd n=2 g=5 c=6 k=10 in=14x13 filter=3x3 stride=2x1 pad=1x1", "7x32"},  // two vectors feed one
+      {"conv_fwd n=2 g=37 c=2 k=1 in=9x13 filter=3x3 pad=1x1", "4x64"},              // each word its own lane
+      {"conv_fwd n=1 g=2 c=32 k=32 in=7x9 filter=3x3 pad=1x1", "7x32"},              // one vector for both
+      {"conv_fwd n=1 g=3 c=24 k=24 in=4x7x9 filter=2x3x3 pad=1x1x1", "14x16"},       // of two groups
+      {"conv_bwd_data n=2 g=5 c=10 k=6 in=14x13 filter=3x3 stride=2x1 pad=1x1", "7x32"},
+      {"conv_bwd_data n=1 g=19 c=1 k=2 in=9x13 filter=3x2", "2x32"},
+      {"conv_bwd_data n=1 c=3 k=18 in=23x21 filter=7x7 stride=2x2 pad=3x3", "14x16"},  // blocks of pixels
+  };
+  for (const auto& c : cases) {
+    for (const int threads : {1, 3}) {
+      SCOPED_TRACE(c.problem);
+      const auto kernel = [&](const std::string& prepack, const std::string& knob) {
+        return testing_cpu::make_kernel(make_groups_kernel, "x86_avx512_bf16",
+                                        c.problem + (" dtype=bf16" + prepack),
+                                        std::string("cpu_groups inst=1x16x2 tile=") + c.tile + knob, threads);
+      };
+      testing_cpu::expect_right(*kernel("", ""));
+      EXPECT_EQ(testing_cpu::result(*kernel(" prepack=b", " preshuffle=1")),
+                testing_cpu::result(*kernel("", "")));
+    }
+  }
+}
+
 TEST(Groups, LanesThatTwoVectorsFeed) {
   EXPECT_EQ(tsr::groups_lanes(1, 1, 16), 16);
   EXPECT_EQ(tsr::groups_lanes(4, 4, 16), 16);
