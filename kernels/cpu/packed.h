@@ -38,6 +38,22 @@ struct Packed {
   template <int kLive>
   static constexpr int kUnroll = kLive == kVectors ? 2 : 1;
 
+  // One k group: of B a vector per column vector at `b`, of A the word at word_at(r) of each row r.
+  template <int kHeight, int kLive, class WordAt>
+  static TSR_INLINE void multiply_step(U (&acc)[kHeight][kLive], const char* b, WordAt word_at) {
+    U right[kLive];
+#pragma GCC unroll 8
+    for (int v = 0; v < kLive; ++v) right[v] = load_whole<U>(b + v * 4 * L);
+#pragma GCC unroll 32
+    for (int r = 0; r < kHeight; ++r) {
+      typedef unsigned __attribute__((may_alias, aligned(1))) Word;
+      U left = *reinterpret_cast<const Word*>(word_at(r)) - U{};
+      asm("" : "+v"(left));  // one broadcast for the row, not one per multiply
+#pragma GCC unroll 8
+      for (int v = 0; v < kLive; ++v) multiply_add<Config::inst>(acc[r][v], left, right[v]);
+    }
+  }
+
   // Rows from `row` on of patches in place: each tap's rows lie where the table says.
   template <int kHeight, int kLive>
   static TSR_INLINE void multiply_taps(U (&acc)[kHeight][kLive], long long row, const PackedArgs& p,
@@ -48,17 +64,8 @@ struct Packed {
     for (long long tap = 0; tap < p.taps; ++tap, table += p.table_rows) {
       long long at = 0;
       auto step = [&](long long at_a, long long at_b) __attribute__((always_inline)) {
-        U right[kLive];
-#pragma GCC unroll 8
-        for (int v = 0; v < kLive; ++v) right[v] = load_whole<U>(b + at_b + v * 4 * L);
-#pragma GCC unroll 32
-        for (int r = 0; r < kHeight; ++r) {
-          typedef unsigned __attribute__((may_alias, aligned(1))) Word;
-          U left = *reinterpret_cast<const Word*>(table[r] + at + at_a) - U{};
-          asm("" : "+v"(left));  // one broadcast for the row, not one per multiply
-#pragma GCC unroll 8
-          for (int v = 0; v < kLive; ++v) multiply_add<Config::inst>(acc[r][v], left, right[v]);
-        }
+        multiply_step(
+            acc, b + at_b, [&](int r) __attribute__((always_inline)) { return table[r] + at + at_a; });
       };
       constexpr int kTurn = kUnroll<kLive>;
       long long s = p.tap_steps;
@@ -89,18 +96,11 @@ struct Packed {
 #pragma GCC unroll 16
     for (int i = 0; i < kPointers; ++i) pointers[i] = a + kReach * i * row;
     auto step = [&](long long at_a, long long at_b) __attribute__((always_inline)) {
-      U right[kLive];
-#pragma GCC unroll 8
-      for (int v = 0; v < kLive; ++v) right[v] = load_whole<U>(b + at_b + v * 4 * L);
-#pragma GCC unroll 32
-      for (int r = 0; r < kHeight; ++r) {
-        typedef unsigned __attribute__((may_alias, aligned(1))) Word;
-        const long long in_reach = !kRow && r % kReach == 3 ? row3 : r % kReach * row;
-        U left = *reinterpret_cast<const Word*>(pointers[r / kReach] + in_reach + at_a) - U{};
-        asm("" : "+v"(left));  // one broadcast for the row, not one per multiply
-#pragma GCC unroll 8
-        for (int v = 0; v < kLive; ++v) multiply_add<Config::inst>(acc[r][v], left, right[v]);
-      }
+      multiply_step(
+          acc, b + at_b, [&](int r) __attribute__((always_inline)) {
+            const long long in_reach = !kRow && r % kReach == 3 ? row3 : r % kReach * row;
+            return pointers[r / kReach] + in_reach + at_a;
+          });
     };
     auto advance = [&](long long steps) __attribute__((always_inline)) {
 #pragma GCC unroll 16
