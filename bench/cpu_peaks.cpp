@@ -110,7 +110,7 @@ std::vector<Peak> measure_peaks() {
       {"vnni", {"avx512_vnni"}, vnni, 24 * 128},       {"amx_bf16", {"amx_bf16"}, amx_bf16, 6 * 16384},
       {"amx_int8", {"amx_int8"}, amx_int8, 6 * 32768},
   };
-  const std::vector<std::string> features = tessera::cpu_features();
+  const std::vector<std::string> features = tessera::this_processor().features;
   std::vector<Peak> out;
   for (const PeakRow& row : rows) {
     const bool has = std::all_of(row.needs.begin(), row.needs.end(), [&](const std::string& f) {

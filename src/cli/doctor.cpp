@@ -69,15 +69,14 @@ void architecture(const Invocation&, Findings& out) {
                      bytes_text(static_cast<double>(here.l2.bytes)) + ", L3 " +
                      bytes_text(static_cast<double>(here.l3.bytes)),
                  ""});
-  const std::vector<std::string> features = cpu_features();
+  const Processor processor = this_processor();
   for (const ArchSpec& a : all_archs()) {
     if (a.backend != BackendKind::cpu || a.rank <= here.rank) continue;
-    std::vector<std::string> missing;
-    for (const std::string& f : a.features) {
-      if (std::find(features.begin(), features.end(), f) == features.end()) missing.push_back(f);
-    }
-    out.push_back(
-        {"not " + a.name, State::ok, "this processor or its kernel lacks " + join(missing, " "), ""});
+    const std::vector<std::string> missing = missing_features(a, processor);
+    out.push_back({"not " + a.name, State::ok,
+                   missing.empty() ? "describes other processors with these features"
+                                   : "this processor or its kernel lacks " + join(missing, " "),
+                   ""});
   }
 }
 

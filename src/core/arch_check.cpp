@@ -13,6 +13,8 @@ void check_cpu(const ArchSpec& a) {
   if (!power_of_two(a.vector_bits))
     bad_value("vector_bits: " + std::to_string(a.vector_bits) + " is not a power of two");
   if (a.features.empty()) bad_value("features: an architecture that needs no feature would match every CPU");
+  if (!a.like.empty() && a.processors.vendor.empty())
+    bad_value("processors: missing, and only they tell it from " + a.like);
   for (const Instruction& i : a.instructions) {
     if (i.m == 1 && i.n * 32 != a.vector_bits) {
       bad_value("instructions: " + i.name + " " + triple_text({i.m, i.n, i.k}) +
@@ -22,6 +24,7 @@ void check_cpu(const ArchSpec& a) {
 }
 
 void check_gpu(const ArchSpec& a) {
+  if (!a.like.empty() || !a.processors.vendor.empty()) bad_value("like, processors: for CPUs");
   if (!power_of_two(a.wave_size))
     bad_value("wave_size: " + std::to_string(a.wave_size) + " is not a power of two");
   if (a.max_threads_per_block % a.wave_size) bad_value("max_threads_per_block: not a multiple of wave_size");

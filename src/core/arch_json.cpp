@@ -3,6 +3,7 @@
 #include <functional>
 #include <tuple>
 
+#include "base/embedded.h"
 #include "base/text.h"
 #include "core/arch_spec.h"
 #include "core/json_values.h"
@@ -164,6 +165,35 @@ Json write_pipeline(const PipelineTraits& p) {
                        {"split_image", images}});
 }
 
+Processors read_processors(const Json& j) {
+  Members m(j);
+  Processors out;
+  out.vendor = m.at("vendor").as_string();
+  for (const Json& v : m.at("families").items()) out.families.push_back(read_int(v, 0));
+  m.finish();
+  if (out.vendor.empty() || out.families.empty()) bad_value("a vendor and its families are needed");
+  return out;
+}
+
+Json write_processors(const Processors& p) {
+  Json families = Json::array();
+  for (int v : p.families) families.push(v);
+  return Json::object({{"vendor", p.vendor}, {"families", families}});
+}
+
+// Adds the keys that the file lacks and the architecture it is `like` has.
+void inherit(Json& json) {
+  const Json* like = json.find("like");
+  if (!like) return;
+  const EmbeddedFile* base = find_embedded_file("arch/" + like->as_string() + ".json");
+  if (!base) bad_value("like: unknown architecture '" + like->as_string() + "'");
+  const Json facts = Json::parse(base->text, base->path);
+  if (facts.find("like")) bad_value("like: '" + like->as_string() + "' is itself like another");
+  for (const auto& [key, value] : facts.members()) {
+    if (!json.find(key)) json.set(key, value);
+  }
+}
+
 enum Needed { always, on_cpu, on_gpu, optional };
 
 struct Key {
@@ -210,6 +240,8 @@ const std::vector<Key>& keys() {
        [](const ArchSpec& a) { return Json(a.name); }},
       {"description", always, [](ArchSpec& a, const Json& j) { a.description = j.as_string(); },
        [](const ArchSpec& a) { return Json(a.description); }},
+      {"like", optional, [](ArchSpec& a, const Json& j) { a.like = j.as_string(); },
+       [](const ArchSpec& a) { return a.like.empty() ? Json() : Json(a.like); }},
       {"backend", always,
        [](ArchSpec& a, const Json& j) { a.backend = static_cast<BackendKind>(read_word(j, kBackends)); },
        [](const ArchSpec& a) { return Json(to_string(a.backend)); }},
@@ -220,6 +252,10 @@ const std::vector<Key>& keys() {
       count_key("compute_units", optional, &ArchSpec::compute_units, 1),
       count_key("rank", on_cpu, &ArchSpec::rank, 1),
       strings_key("features", on_cpu, &ArchSpec::features),
+      {"processors", optional, [](ArchSpec& a, const Json& j) { a.processors = read_processors(j); },
+       [](const ArchSpec& a) {
+         return a.processors.vendor.empty() ? Json() : write_processors(a.processors);
+       }},
       strings_key("compile_flags", optional, &ArchSpec::compile_flags),
       count_key("vector_bits", on_cpu, &ArchSpec::vector_bits, 128),
       count_key("vector_registers", on_cpu, &ArchSpec::vector_registers, 8),
@@ -285,9 +321,10 @@ const std::vector<Key>& keys() {
 }  // namespace
 
 ArchSpec parse_arch(std::string_view json_text, std::string_view origin) {
-  const Json json = Json::parse(json_text, origin);
+  Json json = Json::parse(json_text, origin);
   return at(origin, [&] {
     if (!json.is_object()) bad_value("an architecture is a JSON object");
+    inherit(json);
     Members members(json);
     ArchSpec a;
     std::vector<std::string> names;

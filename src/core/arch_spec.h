@@ -52,9 +52,18 @@ struct PipelineTraits {
   bool operator==(const PipelineTraits&) const = default;
 };
 
+// Processors by maker and family, in the words and numbers of /proc/cpuinfo.
+struct Processors {
+  std::string vendor;
+  std::vector<int> families;
+
+  bool operator==(const Processors&) const = default;
+};
+
 struct ArchSpec {
   std::string name;
   std::string description;
+  std::string like;  // the architecture whose instructions, and so kernels, it shares; "" = none
   BackendKind backend = BackendKind::cpu;
   std::vector<Family> families;  // that this architecture runs
   std::vector<Instruction> instructions;
@@ -64,6 +73,7 @@ struct ArchSpec {
   // CPU
   int rank = 0;                       // among the architectures a CPU satisfies the highest rank is detected
   std::vector<std::string> features;  // /proc/cpuinfo flags it needs
+  Processors processors;              // that it describes; no vendor = all with the features
   std::vector<std::string> compile_flags;  // for g++ and clang++
   int vector_bits = 0, vector_registers = 0;
 
@@ -113,15 +123,22 @@ std::span<const ArchSpec> all_archs();
 // Error(bad_input) with the known names (and the nearest one) when there is none of that name.
 const ArchSpec& find_arch(std::string_view name);
 
-// The highest-ranked embedded CPU architecture that needs no other features than these (words of
-// /proc/cpuinfo). Error(unsupported) when there is none.
-const ArchSpec& best_cpu_arch(std::span<const std::string_view> features);
+// What a processor says of itself, in /proc/cpuinfo's words.
+struct Processor {
+  std::string name, vendor;  // "" when the system does not say
+  int family = 0;
+  std::vector<std::string> features;
+};
 
-// Features of the running processor, in /proc/cpuinfo's words; those of AMX only where the kernel grants it.
-std::vector<std::string> cpu_features();
+// The running one; features of AMX only where the kernel grants it.
+Processor this_processor();
 
-// What the running processor calls itself; "" when the system does not say.
-std::string processor_name();
+// Features that an architecture needs and a processor lacks.
+std::vector<std::string> missing_features(const ArchSpec& a, const Processor& p);
+
+// The highest-ranked embedded CPU architecture that needs no other features than this processor's and
+// describes processors of its kind. Error(unsupported) when there is none.
+const ArchSpec& best_cpu_arch(const Processor& p);
 
 // best_cpu_arch of the running processor, or the lesser one that TESSERA_ARCH names, with its core count and
 // cache sizes.

@@ -82,13 +82,10 @@ void read_caches(ArchSpec& a) {
   }
 }
 
-// The architecture that TESSERA_ARCH asks for.
-const ArchSpec& wanted_arch(std::string_view name, const std::vector<std::string>& features) {
+// The architecture that TESSERA_ARCH asks for: of any processor that has its features.
+const ArchSpec& wanted_arch(std::string_view name, const Processor& here) {
   const ArchSpec& a = find_arch(name);
-  std::vector<std::string> missing;
-  for (const std::string& needed : a.features) {
-    if (std::find(features.begin(), features.end(), needed) == features.end()) missing.push_back(needed);
-  }
+  const std::vector<std::string> missing = missing_features(a, here);
   if (a.backend == BackendKind::cpu && missing.empty()) return a;
   throw Error(ErrorCode::unsupported,
               "TESSERA_ARCH=" + a.name + ": this processor lacks " +
@@ -96,38 +93,49 @@ const ArchSpec& wanted_arch(std::string_view name, const std::vector<std::string
               "unset TESSERA_ARCH");
 }
 
+bool describes(const Processors& those, const Processor& p) {
+  return those.vendor.empty() ||
+         (those.vendor == p.vendor &&
+          std::find(those.families.begin(), those.families.end(), p.family) != those.families.end());
+}
+
 }  // namespace
 
-std::string processor_name() { return cpuinfo("model name"); }
+std::vector<std::string> missing_features(const ArchSpec& a, const Processor& p) {
+  std::vector<std::string> missing;
+  for (const std::string& needed : a.features) {
+    if (std::find(p.features.begin(), p.features.end(), needed) == p.features.end())
+      missing.push_back(needed);
+  }
+  return missing;
+}
 
-const ArchSpec& best_cpu_arch(std::span<const std::string_view> features) {
+const ArchSpec& best_cpu_arch(const Processor& p) {
   const ArchSpec* best = nullptr;
   for (const ArchSpec& a : all_archs()) {
     if (a.backend != BackendKind::cpu || (best && best->rank >= a.rank)) continue;
-    const bool has_all = std::all_of(a.features.begin(), a.features.end(), [&](const std::string& needed) {
-      return std::find(features.begin(), features.end(), needed) != features.end();
-    });
-    if (has_all) best = &a;
+    if (describes(a.processors, p) && missing_features(a, p).empty()) best = &a;
   }
   if (best) return *best;
   throw Error(ErrorCode::unsupported, "this processor has the features of no known architecture",
               "the least one needs avx2, fma and f16c; 'null:ARCH' plans without a device");
 }
 
-std::vector<std::string> cpu_features() {
+Processor this_processor() {
+  Processor p;
+  p.name = cpuinfo("model name");
+  p.vendor = cpuinfo("vendor_id");
+  p.family = static_cast<int>(parse_int(cpuinfo("cpu family")).value_or(0));
   const std::string flags = cpuinfo("flags");
-  std::vector<std::string> features;
-  for (std::string_view f : split_words(flags)) features.emplace_back(f);
-  if (!amx_granted()) std::erase_if(features, [](std::string_view f) { return f.starts_with("amx"); });
-  return features;
+  for (std::string_view f : split_words(flags)) p.features.emplace_back(f);
+  if (!amx_granted()) std::erase_if(p.features, [](std::string_view f) { return f.starts_with("amx"); });
+  return p;
 }
 
 ArchSpec detect_cpu() {
-  const std::vector<std::string> features = cpu_features();
+  const Processor here = this_processor();
   const char* wanted = std::getenv("TESSERA_ARCH");
-  ArchSpec a = wanted && *wanted
-                   ? wanted_arch(wanted, features)
-                   : best_cpu_arch(std::vector<std::string_view>(features.begin(), features.end()));
+  ArchSpec a = wanted && *wanted ? wanted_arch(wanted, here) : best_cpu_arch(here);
   a.compute_units = allowed_cores();
   read_caches(a);
   return a;

@@ -4,6 +4,7 @@
 
 #include "base/embedded.h"
 #include "base/text.h"
+#include "core/arch_spec.h"
 #include "tessera/error.h"
 
 namespace tessera {
@@ -27,6 +28,15 @@ std::vector<std::string> strings(const Json& array) {
   return out;
 }
 
+// The architecture of this name and those whose kernels are the same.
+std::vector<std::string> archs_like(const std::string& name) {
+  std::vector<std::string> out = {name};
+  for (const ArchSpec& a : all_archs()) {
+    if (a.like == name) out.push_back(a.name);
+  }
+  return out;
+}
+
 // Every config for every type, layout and architecture of the group.
 void add_group(const Json& group, Registry& kernels) {
   refuse_other_keys(group, kGroupKeys);
@@ -34,10 +44,13 @@ void add_group(const Json& group, Registry& kernels) {
     for (const std::string& dtype : strings(group.at("dtypes"))) {
       for (const std::string& layout :
            group.find("layouts") ? strings(group.at("layouts")) : std::vector<std::string>{"*"}) {
-        for (const std::string& arch : strings(group.at("archs"))) {
-          if (!kernels.add(
-                  {.config = config, .exact = true, .dtype = dtype, .layout = layout, .arch = arch})) {
-            throw Error(ErrorCode::bad_input, "'" + config + "' is named twice for " + dtype + " on " + arch);
+        for (const std::string& named : strings(group.at("archs"))) {
+          for (const std::string& arch : archs_like(named)) {
+            if (!kernels.add(
+                    {.config = config, .exact = true, .dtype = dtype, .layout = layout, .arch = arch})) {
+              throw Error(ErrorCode::bad_input,
+                          "'" + config + "' is named twice for " + dtype + " on " + arch);
+            }
           }
         }
       }

@@ -106,7 +106,7 @@ class Sweep {
   void settle_device(const std::string& directory) const {
     const ArchSpec& arch = backend_->arch();
     const DeviceInfo here{arch.name, arch.compute_units,
-                          arch.backend == BackendKind::cpu ? processor_name() : arch.description};
+                          arch.backend == BackendKind::cpu ? this_processor().name : arch.description};
     const std::string path = directory + "/" + kDeviceFile;
     if (!path_exists(path))
       write_file_whole(path, Json::object({{"device", to_json(here)}, {"tool", TESSERA_VERSION}}).dump());

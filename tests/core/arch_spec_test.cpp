@@ -54,7 +54,7 @@ TEST(ArchSpec, AllLoadInOrder) {
   for (const ArchSpec& a : all_archs()) names.push_back(a.name);
   EXPECT_EQ(names, (std::vector<std::string>{"gfx1100", "gfx1200", "gfx1201", "gfx908", "gfx90a", "gfx942",
                                              "gfx950", "sm_80", "sm_90a", "x86_amx", "x86_avx2", "x86_avx512",
-                                             "x86_avx512_bf16"}));
+                                             "x86_avx512_bf16", "x86_zen4"}));
   for (const std::string& name : names) EXPECT_EQ(&find_arch(name), &find_arch(name));
 }
 
@@ -112,6 +112,35 @@ TEST(ArchSpec, RefusesBrokenFiles) {
   refused(changed("x86_avx2", "\"l1\": {", "\"l1\": {\"ways\": 8, "), "l1: unknown key 'ways'");
   refused(changed("x86_avx2", "\"dram\": {\"bytes_per_cycle\": ", "\"dram\": {\"bytes_per_cycle\": 1000"),
           "dram: faster than a cache");
+}
+
+TEST(ArchSpec, TakesWhatItLacksFromTheOneItIsLike) {
+  const ArchSpec &zen4 = find_arch("x86_zen4"), &base = find_arch(zen4.like);
+  EXPECT_EQ(zen4.features, base.features);
+  EXPECT_EQ(zen4.compile_flags, base.compile_flags);
+  EXPECT_EQ(zen4.families, base.families);
+  EXPECT_NE(zen4.l1, base.l1);
+  // The same instructions but for their rates, and so the same kernels.
+  ASSERT_EQ(zen4.instructions.size(), base.instructions.size());
+  for (size_t i = 0; i < base.instructions.size(); ++i) {
+    Instruction same = zen4.instructions[i];
+    same.flops_per_cycle = base.instructions[i].flops_per_cycle;
+    EXPECT_EQ(same, base.instructions[i]);
+  }
+  for (const ArchSpec& a : all_archs()) {
+    if (a.like == zen4.like) EXPECT_GT(a.rank, base.rank) << a.name << " would never be detected";
+  }
+  refused(changed("x86_zen4", "\"like\": \"x86", "\"like\": \"x87"),
+          "like: unknown architecture 'x87_avx512_bf16'");
+  refused(changed("x86_zen4", "\"like\": \"x86_avx512_bf16\"", "\"like\": \"x86_zen4\""),
+          "is itself like another");
+  refused(changed("x86_zen4", "\"processors\": {\"vendor\": \"AuthenticAMD\", \"families\": [25]},", ""),
+          "processors: missing");
+  refused(changed("x86_zen4", "[25]", "[]"), "processors: a vendor and its families are needed");
+  refused(changed("x86_zen4", "[25]", "[25], \"model\": 17"), "processors: unknown key 'model'");
+  refused(
+      changed("gfx942", "\"costs\"", "\"processors\": {\"vendor\": \"AMD\", \"families\": [1]}, \"costs\""),
+      "like, processors: for CPUs");
 }
 
 TEST(ArchSpec, RefusesInconsistentGpuFacts) {
@@ -293,9 +322,10 @@ TEST(ArchSpec, HopperInstructions) {
 }
 
 TEST(ArchSpec, CpuIsDetectedFromItsFeatures) {
-  auto best = [](std::string_view words) {
-    const auto features = split_words(words);
-    return best_cpu_arch(features).name;
+  auto best = [](std::string_view words, std::string_view vendor = "", int family = 0) {
+    Processor p{"", std::string(vendor), family, {}};
+    for (std::string_view word : split_words(words)) p.features.emplace_back(word);
+    return best_cpu_arch(p).name;
   };
   const std::string avx2 = "sse avx avx2 fma f16c bmi1 bmi2";
   const std::string avx512 = avx2 + " avx512f avx512bw avx512dq avx512vl avx512cd";
@@ -303,6 +333,10 @@ TEST(ArchSpec, CpuIsDetectedFromItsFeatures) {
   EXPECT_EQ(best(avx512), "x86_avx512");
   EXPECT_EQ(best(avx512 + " avx512_vnni"), "x86_avx512");
   EXPECT_EQ(best(avx512 + " avx512_vnni avx512_bf16"), "x86_avx512_bf16");
+  EXPECT_EQ(best(avx512 + " avx512_vnni avx512_bf16", "AuthenticAMD", 25), "x86_zen4");
+  EXPECT_EQ(best(avx512 + " avx512_vnni avx512_bf16", "AuthenticAMD", 26), "x86_avx512_bf16");
+  EXPECT_EQ(best(avx512 + " avx512_vnni avx512_bf16", "GenuineIntel", 25), "x86_avx512_bf16");
+  EXPECT_EQ(best(avx2, "AuthenticAMD", 25), "x86_avx2");
   EXPECT_EQ(best(avx512 + " avx512_vnni avx512_bf16 amx_tile amx_bf16 amx_int8"), "x86_amx");
   EXPECT_EQ(best(avx512 + " amx_tile amx_bf16 amx_int8"), "x86_avx512");
   try {

@@ -37,16 +37,15 @@ struct Case {
   std::string problem, arch;
 };
 
-// CPU architectures this processor satisfies, the detected one first.
+// CPU architectures this processor satisfies, the detected one first. Of those that share their kernels, one.
 std::vector<std::string> runnable_archs() {
-  const std::string here = detect_cpu().name;
-  const std::vector<std::string> features = cpu_features();
-  std::vector<std::string> out = {here};
+  const ArchSpec here = detect_cpu();
+  const Processor processor = this_processor();
+  std::vector<std::string> out = {here.name};
   for (const ArchSpec& a : all_archs()) {
-    const bool satisfied = std::all_of(a.features.begin(), a.features.end(), [&](const std::string& f) {
-      return std::find(features.begin(), features.end(), f) != features.end();
-    });
-    if (a.backend == BackendKind::cpu && satisfied && a.name != here) out.push_back(a.name);
+    const bool known = a.name == here.name || a.name == here.like || !a.like.empty();
+    if (a.backend == BackendKind::cpu && missing_features(a, processor).empty() && !known)
+      out.push_back(a.name);
   }
   return out;
 }
