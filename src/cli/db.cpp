@@ -4,6 +4,7 @@
 #include "cli/output.h"
 #include "tessera/error.h"
 #include "tune/database.h"
+#include "tune/training_file.h"
 
 namespace tessera::cli {
 namespace {
@@ -15,6 +16,8 @@ constexpr Option kOptions[] = {
     {"--outcome", "OUTCOME", "only measurements that ended so"},
     {"--limit", "N", "query: so many rows (20 in the table, all in JSON)"},
     {"--decide", "", "best: store them as decisions"},
+    {"--operation", "OP", "export to .times: gemm, conv_fwd, ... (gemm)"},
+    {"--units", "N", "export to .times: cores or compute units, when there are several"},
 };
 
 MeasurementFilter filter(const Invocation& call) {
@@ -96,14 +99,18 @@ std::string csv(const Database& db, const MeasurementFilter& f) {
 }
 
 int export_to(const Invocation& call) {
-  const std::string path = call.word(0, "the file to write (.csv or .json)");
+  const std::string path = call.word(0, "the file to write (.csv, .json or .times)");
   call.no_more_words(1);
-  if (!path.ends_with(".csv") && !path.ends_with(".json"))
-    throw UsageError("the file's name ends with .csv or .json");
+  if (!path.ends_with(".csv") && !path.ends_with(".json") && !path.ends_with(".times"))
+    throw UsageError("the file's name ends with .csv, .json or .times");
   const MeasurementFilter f = filter(call);
   const Database db = open(call, Database::Mode::read);
   if (path.ends_with(".csv")) {
     write_file_whole(path, csv(db, f));
+  } else if (path.ends_with(".times")) {
+    const std::string arch = f.arch.empty() ? detect_cpu().name : f.arch;
+    const int units = static_cast<int>(call.integer("--units", 0));
+    write_file_whole(path, to_text(training_data(db, arch, call.value("--operation", "gemm"), units)));
   } else {
     Json measurements = Json::array(), decisions = Json::array();
     db.each(f, [&](const Measurement& m) { measurements.push(to_json(m)); });

@@ -3,6 +3,7 @@
 #include "base/fs.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "cli/measured.h"
 #include "cli/output.h"
 #include "cli/sweep_words.h"
 
@@ -10,6 +11,8 @@ namespace tessera::cli {
 namespace {
 
 constexpr Option kOptions[] = {
+    {"--data", "FILE", "measurements from a file of 'db export FILE.times', not the database",
+     Complete::file},
     {"--operation", "OP", "gemm, conv_fwd, ... (gemm)"},
     {"--fold", "F", "test, valid or train (test)"},
     {"--units", "N", "cores or compute units of the measurements, when there are several"},
@@ -26,12 +29,8 @@ constexpr Option kOptions[] = {
 int run(const Invocation& call) {
   call.no_more_words(0);
   const Fold fold = parse_fold(call.value("--fold", "test"));
-  if (call.database().empty()) throw UsageError("no database of measurements; name one with --db");
   const DispatcherOptions d = call.dispatcher_options();
-  const ArchSpec arch = detect_cpu();
-  const TrainingData data =
-      training_data(Database(call.database(), Database::Mode::read), arch.name,
-                    call.value("--operation", "gemm"), static_cast<int>(call.integer("--units", 0)));
+  const TrainingData data = measured(call, detect_cpu().name);
   const Model& model = model_for(d.model, data.arch, data.problems[0].problem);
   EvaluateOptions options{.sweep = sweep_options(call), .device = d.device};
   if (call.has("--peer")) options.peer = Peer::load(call.value("--peer"));

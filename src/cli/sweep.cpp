@@ -108,7 +108,7 @@ int plan(const Invocation& call) {
   if (call.has("--limit"))
     rows.resize(std::min(rows.size(), static_cast<size_t>(call.integer("--limit", 0, 1))));
   const DispatcherOptions d = call.dispatcher_options();
-  const SweepCandidates candidates{call.value("--candidates", "all"), call.value("--only"), g.seed};
+  const SweepCandidates candidates{call.value("--candidates", "all"), call.value("--only"), g.seed, d.model};
   std::vector<std::pair<std::string, std::string>> skipped;
   const SweepPlan made =
       plan_sweep(rows, d.device, d.threads, make_backend(d.device, d.threads)->arch(), candidates, &skipped);

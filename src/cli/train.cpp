@@ -6,6 +6,7 @@
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "cli/invocation.h"
+#include "cli/measured.h"
 #include "cli/output.h"
 #include "tessera/error.h"
 
@@ -13,6 +14,8 @@ namespace tessera::cli {
 namespace {
 
 constexpr Option kOptions[] = {
+    {"--data", "FILE", "measurements from a file of 'db export FILE.times', not the database",
+     Complete::file},
     {"--arch", "ARCH", "the architecture of the measurements (this machine's)", Complete::arch},
     {"--operation", "OP", "gemm, conv_fwd, ... (gemm)"},
     {"--units", "N", "cores or compute units of the measurements, when there are several"},
@@ -26,11 +29,7 @@ constexpr Option kOptions[] = {
 
 int run(const Invocation& call) {
   call.no_more_words(0);
-  const std::string arch = call.value("--arch", call.has("--arch") ? "" : detect_cpu().name);
-  const std::string operation = call.value("--operation", "gemm");
-  if (call.database().empty()) throw UsageError("no database of measurements; name one with --db");
-  const Database db(call.database(), Database::Mode::read);
-  const TrainingData data = training_data(db, arch, operation, static_cast<int>(call.integer("--units", 0)));
+  const TrainingData data = measured(call, call.has("--arch") ? call.value("--arch") : detect_cpu().name);
   TrainOptions o;
   o.rounds = static_cast<int>(call.integer("--rounds", o.rounds, 1));
   o.depth = static_cast<int>(call.integer("--depth", o.depth, 1));
@@ -43,7 +42,7 @@ int run(const Invocation& call) {
     if (!call.has("--quiet") && trees % 50 == 0)
       std::fprintf(stderr, "training: %d trees, choices lose %.2f%%\n", trees, 100 * regret);
   });
-  const std::string out = call.value("--out", "models/" + arch + "/" + operation + ".model");
+  const std::string out = call.value("--out", "models/" + data.arch.name + "/" + data.operation + ".model");
   write_model(result, out);
   if (call.json()) {
     print_json(result.manifest);

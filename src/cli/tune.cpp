@@ -29,6 +29,7 @@ int run(const Invocation& call) {
   const DispatcherOptions d = without.dispatcher_options();
   TuneOptions o{.device = d.device, .threads = d.threads, .sweep = sweep_options(call)};
   o.candidates.strategy = call.value("--candidates", o.candidates.strategy);
+  o.candidates.model = d.model;
   if (call.database().empty())
     throw UsageError("there is no database to store decisions in; name one with --db");
   finish_step_on_interrupt();

@@ -106,11 +106,9 @@ std::vector<KernelConfig> allowed_configs(const SelectionInput& in, std::vector<
     priorities->assign(1, 0);
     return explicit_config(in);
   }
-  std::vector<KernelConfig> legal = legal_configs(in.view, in.arch);
-  // Families without a source are for planning alone.
-  if (!in.options.device.starts_with("null:")) {
-    std::erase_if(legal, [](const KernelConfig& c) { return info(c.family_id()).header.empty(); });
-  }
+  const bool planned = in.options.device.starts_with("null:");
+  std::vector<KernelConfig> legal =
+      planned ? legal_configs(in.view, in.arch) : runnable_configs(in.view, in.arch);
   const Registry* registry = in.options.registry.get();
   if (!registry) {
     priorities->assign(legal.size(), 0);

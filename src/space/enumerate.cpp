@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/family.h"
 #include "space/space.h"
 
 namespace tessera {
@@ -111,6 +112,12 @@ std::vector<KernelConfig> legal_configs(const GemmView& v, const ArchSpec& a) {
       Walk(v, a, f, true, [&](const KernelConfig& c) { out.push_back(c); }).run();
   }
   return out;
+}
+
+std::vector<KernelConfig> runnable_configs(const GemmView& v, const ArchSpec& a) {
+  std::vector<KernelConfig> configs = legal_configs(v, a);
+  std::erase_if(configs, [](const KernelConfig& c) { return info(c.family_id()).header.empty(); });
+  return configs;
 }
 
 }  // namespace tessera

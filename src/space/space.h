@@ -22,6 +22,9 @@ void for_each_candidate(const GemmView& v, const ArchSpec& a,
 // that no completion can make legal are dropped before they are crossed with the rest.
 std::vector<KernelConfig> legal_configs(const GemmView& v, const ArchSpec& a);
 
+// Of those, what has a kernel: a family without a source can be planned, and no more.
+std::vector<KernelConfig> runnable_configs(const GemmView& v, const ArchSpec& a);
+
 // The legal configuration of the same family nearest to `c`, with what was changed ("tile_n: 48 -> 64 (rule):
 // reason"). The result is checked against every rule again. `config` is empty when the family has no legal
 // configuration for this view. A long search settles for the nearest it has found.

@@ -9,6 +9,7 @@
 #include "base/fs.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "space/space.h"
 #include "tessera/dispatcher.h"
 #include "tessera/error.h"
 #include "tune/bench.h"
@@ -130,30 +131,32 @@ Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, Eva
   std::map<std::string, size_t> index_of;
   struct Asked {
     const MeasuredProblem* problem;
-    std::vector<size_t> choices;
+    std::vector<std::string> choices;
     double predicted_us;
-    size_t analytic;
+    std::string analytic;
   };
   std::vector<Asked> asked;
   for (const MeasuredProblem& p : data.problems) {
     if (p.fold != fold) continue;
-    std::vector<double> us(p.configs.size()), plain(p.configs.size());
-    model.predict(p.view, data.arch, p.configs, us);
-    analytic_model().predict(p.view, data.arch, p.configs, plain);
-    Asked a{&p, first_of(us, kChoices), 0, first_of(plain, 1)[0]};
-    a.predicted_us = us[a.choices[0]];
-    std::vector<size_t> timed = a.choices;
-    timed.push_back(a.analytic);
-    for (size_t i : first_of(p.us, kStoredBest)) timed.push_back(i);
-    for (size_t i = 0; i < p.configs.size(); ++i) {
-      if (to_string(p.configs[i]) == fixed) timed.push_back(i);
+    const std::vector<KernelConfig> legal = runnable_configs(p.view, data.arch);
+    std::vector<double> us(legal.size()), plain(legal.size());
+    model.predict(p.view, data.arch, legal, us);
+    analytic_model().predict(p.view, data.arch, legal, plain);
+    std::map<std::string, KernelConfig> timed;
+    const auto time = [&](const KernelConfig& c) { return timed.emplace(to_string(c), c).first->first; };
+    Asked a{&p, {}, 0, time(legal[first_of(plain, 1)[0]])};
+    for (size_t i : first_of(us, kChoices)) {
+      if (a.choices.empty()) a.predicted_us = us[i];
+      a.choices.push_back(time(legal[i]));
     }
-    std::sort(timed.begin(), timed.end());
-    timed.erase(std::unique(timed.begin(), timed.end()), timed.end());
+    for (size_t i : first_of(p.us, kStoredBest)) time(p.configs[i]);
+    for (const KernelConfig& c : p.configs) {
+      if (to_string(c) == fixed) time(c);
+    }
     SweepProblem planned{network_family(p.problem), p.problem, {}};
-    for (size_t i : timed) {
-      const auto [found, fresh] = index_of.try_emplace(to_string(p.configs[i]), plan.configs.size());
-      if (fresh) plan.configs.push_back(p.configs[i]);
+    for (const auto& [text, config] : timed) {
+      const auto [found, fresh] = index_of.try_emplace(text, plan.configs.size());
+      if (fresh) plan.configs.push_back(config);
       planned.configs.push_back(found->second);
     }
     plan.problems.push_back(std::move(planned));
@@ -173,18 +176,17 @@ Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, Eva
       const SweepRecord* r = results.find(text, config);
       return r && r->outcome == SweepOutcome::ok ? r->median_us : 0;
     };
-    const auto fresh = [&](size_t config) { return fresh_us(to_string(a.problem->configs[config])); };
     EvaluatedProblem row{.problem = a.problem->problem,
                          .family = plan.problems[i].name,
-                         .choice = to_string(a.problem->configs[a.choices[0]]),
+                         .choice = a.choices[0],
                          .best = {},
-                         .choice_us = fresh(a.choices[0]),
-                         .analytic_us = fresh(a.analytic),
+                         .choice_us = fresh_us(a.choices[0]),
+                         .analytic_us = fresh_us(a.analytic),
                          .fixed_us = fresh_us(fixed),
                          .predicted_us = a.predicted_us};
     const auto less = [](double us, double than) { return us > 0 && (than == 0 || us < than); };
-    for (size_t c : a.choices) {
-      if (less(fresh(c), row.top3_us)) row.top3_us = fresh(c);
+    for (const std::string& c : a.choices) {
+      if (less(fresh_us(c), row.top3_us)) row.top3_us = fresh_us(c);
     }
     for (size_t c : plan.problems[i].configs) {
       const std::string config = to_string(plan.configs[c]);

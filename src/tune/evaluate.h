@@ -41,9 +41,9 @@ struct EvaluateOptions {
   std::shared_ptr<const Peer> peer{};  // timed beside the choices
 };
 
-// The problems of `fold`: the model chooses among the configurations that were measured. Its choices, the
-// stored best three and the choices it is compared to are timed again in one child per problem, so the best
-// is not the luckiest of many measurements. Error(bad_input) when no problem is in the fold.
+// The problems of `fold`: the model chooses among all legal configurations. Its choices, the stored best
+// three and the choices it is compared to are timed again in one child per problem, so the best is not the
+// luckiest of many measurements. Error(bad_input) when no problem is in the fold.
 Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, EvaluateOptions options,
                     const std::function<void(const SweepProgress&)>& progress = {});
 

@@ -158,8 +158,7 @@ class Rounds {
 
 Space legal_space(const Problem& p, const SearchOptions& o, const ArchSpec& arch) {
   const GemmView view = lower(p);
-  std::vector<KernelConfig> legal = legal_configs(view, arch);
-  std::erase_if(legal, [](const KernelConfig& c) { return info(c.family_id()).header.empty(); });
+  const std::vector<KernelConfig> legal = runnable_configs(view, arch);
   if (legal.empty())
     throw Error(ErrorCode::unsupported, "no configuration is legal",
                 "tessera explain says which rules refuse");

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "core/family.h"
 #include "core/gemm_view.h"
-#include "model/model.h"
+#include "model/learned.h"
 #include "runtime/selection.h"
 #include "space/space.h"
 #include "tessera/error.h"
@@ -28,6 +28,7 @@ struct Chooser {
   const GemmView& view;
   const ArchSpec& arch;
   size_t count;
+  const Model& model;
   std::mt19937_64 engine;
 
   // Fisher-Yates by the generator's own numbers: std::shuffle differs between libraries.
@@ -60,7 +61,7 @@ Configs stratified(Chooser& c, Configs legal) {
 
 Configs guided(Chooser& c, Configs legal) {
   std::vector<double> us(legal.size());
-  analytic_model().predict(c.view, c.arch, legal, us);
+  c.model.predict(c.view, c.arch, legal, us);
   std::vector<size_t> order(legal.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return us[x] < us[y]; });
@@ -117,9 +118,7 @@ SweepPlan plan_sweep(const std::vector<SuiteRow>& rows, const std::string& devic
     const std::string text = to_string(row.problem);
     if (!seen.insert(text).second) continue;
     const GemmView view = lower(row.problem);
-    Configs legal = legal_configs(view, arch);
-    if (!device.starts_with("null:"))
-      std::erase_if(legal, [](const KernelConfig& c) { return info(c.family_id()).header.empty(); });
+    Configs legal = device.starts_with("null:") ? legal_configs(view, arch) : runnable_configs(view, arch);
     if (!candidates.config.empty())
       std::erase_if(legal,
                     [&](const KernelConfig& c) { return !glob_match(candidates.config, to_string(c)); });
@@ -127,7 +126,8 @@ SweepPlan plan_sweep(const std::vector<SuiteRow>& rows, const std::string& devic
       if (skipped) skipped->emplace_back(text, why_nothing_is_legal(view, arch));
       continue;
     }
-    Chooser chooser{view, arch, count, std::mt19937_64(candidates.seed ^ hash(row.problem))};
+    Chooser chooser{view, arch, count, model_for(candidates.model, arch, row.problem),
+                    std::mt19937_64(candidates.seed ^ hash(row.problem))};
     SweepProblem p{row.name, row.problem, {}};
     for (const KernelConfig& c : strategy.choose(chooser, std::move(legal))) {
       const auto [found, fresh] = index_of.try_emplace(to_string(c), plan.configs.size());

@@ -35,12 +35,13 @@ struct SweepPlan {
 //   all            every one
 //   random:N       N of them, evenly
 //   stratified:N   N of them, families and tile shapes in turn
-//   guided:N       N of them: two thirds best predicted by the analytic model, the rest evenly
+//   guided:N       N of them: two thirds best predicted by the model, the rest evenly
 // Draws depend on the seed and the problem's text alone.
 struct SweepCandidates {
   std::string strategy = "all";
   std::string config;  // glob over configs' text forms; "" = all
   uint64_t seed = 1;
+  std::string model{};  // of guided: as DispatcherOptions::model
 };
 
 // A problem that appears twice is planned once. Problems without a legal configuration are left out, with the

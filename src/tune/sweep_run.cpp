@@ -352,8 +352,7 @@ class Sweep {
     if (fresh) {
       const Problem anchor = Problem::parse(std::string(kAnchorSizes) + types_text(p));
       const GemmView view = lower(anchor);
-      std::vector<KernelConfig> configs = legal_configs(view, backend_->arch());
-      std::erase_if(configs, [](const KernelConfig& c) { return info(c.family_id()).header.empty(); });
+      const std::vector<KernelConfig> configs = runnable_configs(view, backend_->arch());
       std::vector<double> us(configs.size());
       analytic_model().predict(view, backend_->arch(), configs, us);
       const auto best = std::min_element(us.begin(), us.end());

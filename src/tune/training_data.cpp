@@ -120,10 +120,12 @@ TrainingData training_data(const Database& db, const std::string& arch, const st
   };
   std::map<std::string, std::map<std::string, Latest>> problems;
   std::set<int> seen;
+  std::set<std::string> processors;
   db.each({.arch = arch, .problem = operation + " *", .config = {}, .outcome = {}},
           [&](const Measurement& m) {
             if (units && m.device.units != units) return;
             seen.insert(m.device.units);
+            processors.insert(m.device.processor);
             const SweepRecord& r = m.record;
             Latest& there = problems[r.problem][r.config];
             if (r.time >= there.time) there = {r.time, r.outcome == SweepOutcome::ok ? r.median_us : 0};
@@ -140,6 +142,7 @@ TrainingData training_data(const Database& db, const std::string& arch, const st
   }
   TrainingData out{find_arch(arch), operation, {}, {}};
   out.arch.compute_units = *seen.begin();
+  out.processor = join({processors.begin(), processors.end()}, ", ");
   std::set<std::string> types;
   for (const auto& [text, configs] : problems) {
     MeasuredProblem p{.problem = Problem::parse(text)};

@@ -36,6 +36,7 @@ struct TrainingData {
   std::string operation;
   std::vector<std::string> types;
   std::vector<MeasuredProblem> problems;  // ordered by text; each has at least two configurations
+  std::string processor{};                // its name, or names, where the measurements were made
 
   size_t rows(Fold f) const;
   size_t count(Fold f) const;

@@ -1,0 +1,80 @@
+#include "tune/training_file.h"
+
+#include <gtest/gtest.h>
+
+#include "space/space.h"
+#include "tessera/error.h"
+
+namespace tessera {
+namespace {
+
+TrainingData some() {
+  TrainingData data{find_arch("x86_avx512"), "gemm", {"f32", "bf16"}, {}};
+  data.arch.compute_units = 2;
+  data.processor = "one, \"another\"";
+  for (const char* text : {"gemm m=128 n=3072 k=768 dtype=f32", "gemm m=5 n=7 k=9 dtype=bf16 prepack=b"}) {
+    MeasuredProblem p{.problem = Problem::parse(text)};
+    p.view = lower(p.problem);
+    p.fold = fold_of(p.problem);
+    p.configs = legal_configs(p.view, data.arch);
+    for (size_t i = 0; i < p.configs.size(); ++i) p.us.push_back(1000.0 / static_cast<double>(3 + i));
+    p.best_us = p.us.back();
+    data.problems.push_back(p);
+  }
+  return data;
+}
+
+TEST(TrainingFile, KeepsWhatTrainingSees) {
+  const TrainingData data = some();
+  const TrainingData read = parse_training_data(to_text(data), "x");
+  EXPECT_EQ(read.arch.name, "x86_avx512");
+  EXPECT_EQ(read.arch.compute_units, 2);
+  EXPECT_EQ(read.processor, data.processor);
+  EXPECT_EQ(read.operation, "gemm");
+  EXPECT_EQ(read.types, (std::vector<std::string>{"bf16", "f32"}));
+  ASSERT_EQ(read.problems.size(), data.problems.size());
+  for (size_t i = 0; i < data.problems.size(); ++i) {
+    const MeasuredProblem &was = data.problems[i], &is = read.problems[i];
+    EXPECT_EQ(to_string(is.problem), to_string(was.problem));
+    EXPECT_EQ(is.fold, was.fold);
+    EXPECT_EQ(is.configs, was.configs);
+    ASSERT_EQ(is.us.size(), was.us.size());
+    for (size_t k = 0; k < is.us.size(); ++k) EXPECT_NEAR(is.us[k] / was.us[k], 1, 5e-5);
+    EXPECT_NEAR(is.best_us / was.best_us, 1, 5e-5);
+  }
+  // Rounded once: what was read gives itself again.
+  EXPECT_EQ(to_text(read), to_text(data));
+  EXPECT_EQ(parse_training_data(to_text(read), "x").hash(), read.hash());
+}
+
+TEST(TrainingFile, RefusesWithTheLine) {
+  const std::string head =
+      R"({"version": 1, "arch": "x86_avx512", "units": 1, "processor": "", "operation": "gemm"})"
+      "\nconfig cpu_packed tile=4x32 inst=1x16x1\nconfig cpu_packed tile=6x32 inst=1x16x1\n";
+  const std::string problem = "problem gemm m=5 n=7 k=9 dtype=f32\n";
+  EXPECT_EQ(parse_training_data(head + problem + "0 1.5 1 2\n", "x").problems.size(), 1u);
+  const struct {
+    std::string text, why;  // of an empty file there is no line
+  } kBad[] = {{"", "x:0: empty"},
+              {head, "x:3: no problem"},
+              {head + problem, "x:4: a problem without times"},
+              {head + problem + "0 1.5 2 2\n", "x:5: no configuration and time: '2 2'"},
+              {head + problem + "0 1.5 1 0\n", "x:5: no configuration and time: '1 0'"},
+              {head + problem + "0 1.5\n", "x:5: not two or more times"},
+              {head + problem + "0 1.5 1\n", "x:5: not two or more times"},
+              {head + "config nonsense\n", "x:4: config 'nonsense'"},
+              {head + "other\n", "x:4: neither"},
+              {head + "problem conv_fwd n=1 c=4 k=4 in=8x8 filter=1x1 dtype=f32\n", "x:4: not of gemm"}};
+  for (const auto& bad : kBad) {
+    try {
+      parse_training_data(bad.text, "x");
+      ADD_FAILURE() << bad.why;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::bad_input);
+      EXPECT_NE(std::string(e.what()).find(bad.why), std::string::npos) << e.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
