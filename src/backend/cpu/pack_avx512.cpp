@@ -44,6 +44,15 @@ inline __m512i floats(const char* p, int64_t live) {
   return f8_bits(_mm512_cvtepu8_epi32(load16(p, live)), kType == DType::f8e4m3);
 }
 
+// Of two halves of a vector, 16 elements each, in turn one of each.
+struct alignas(64) Interleave {
+  uint16_t at[32];
+  constexpr Interleave() : at() {
+    for (int i = 0; i < 32; ++i) at[i] = static_cast<uint16_t>(i / 2 + i % 2 * 16);
+  }
+};
+constexpr Interleave kInterleave;
+
 // How memory elements become words.
 template <DType kType, int kGroupSize>
 struct Words {
@@ -69,6 +78,11 @@ struct Words {
   // Lane by lane, element (j, lane) of `live_k` rows k_bytes apart, `live` lanes there.
   static inline __m512i along_lanes(const char* p, int64_t k_bytes, int live_k, int live) {
     if constexpr (kGroup == 1) return floats<kType>(p, live);
+    if constexpr (kRaw && kBytes == 2) {
+      const __m256i next = live_k > 1 ? load32(p + k_bytes, live * 2) : _mm256_setzero_si256();
+      const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(load32(p, live * 2)), next, 1);
+      return _mm512_permutexvar_epi16(_mm512_load_si512(kInterleave.at), both);
+    }
     __m512i word = _mm512_setzero_si512();
     for (int j = 0; j < live_k; ++j, p += k_bytes) {
       __m512i e;
@@ -169,30 +183,33 @@ template <class W>
 void pack_along_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* words) {
   constexpr int kAhead = 8;  // steps: rows far apart in memory are not prefetched by the hardware
   const int64_t k_bytes = s.k_stride * W::kBytes, steps = (shape.depth + W::kGroup - 1) / W::kGroup;
-  const int whole_lanes = shape.live / 16 * 16;
-  const int64_t whole_steps = shape.depth / W::kGroup;
-  for (int64_t step = 0; step < steps; ++step, words += shape.width) {
-    const char* row = s.data + step * W::kGroup * k_bytes;
+  const int live = shape.live, width = shape.width, whole_lanes = live / 16 * 16;
+  const int64_t whole_steps = shape.depth / W::kGroup, step_bytes = W::kGroup * k_bytes;
+  const char* row = s.data;
+  uint32_t* const end = words + steps * width;
+  // Up to 16 words from `lane` on. Those beyond the panel's width are the next step's, which writes them
+  // again.
+  auto store = [&](int lane, __m512i w) {
+    uint32_t* to = words + lane;
+    end - to >= 16 ? _mm512_storeu_si512(to, w) : store_words(to, static_cast<int>(end - to), w);
+  };
+  int64_t step = 0;
+  for (; step < whole_steps; ++step, words += width, row += step_bytes) {
+    if (step + kAhead < whole_steps) {
+      const char* ahead = row + kAhead * step_bytes;
+      for (int j = 0; j < W::kGroup; ++j, ahead += k_bytes) {
+        for (int b = 0; b < live * W::kBytes; b += 64) _mm_prefetch(ahead + b, _MM_HINT_T0);
+      }
+    }
     int lane = 0;
-    if (step < whole_steps) {
-      if (step + kAhead < whole_steps) {
-        const char* ahead = row + kAhead * W::kGroup * k_bytes;
-        for (int j = 0; j < W::kGroup; ++j, ahead += k_bytes) {
-          for (int b = 0; b < shape.live * W::kBytes; b += 64) _mm_prefetch(ahead + b, _MM_HINT_T0);
-        }
-      }
-      for (; lane < whole_lanes; lane += 16) {
-        const __m512i w = W::along_lanes(row + lane * W::kBytes, k_bytes, W::kGroup, 16);
-        _mm512_storeu_si512(words + lane, w);
-      }
-    }
-    const int live_k = at_most(shape.depth - step * W::kGroup, W::kGroup);
-    for (; lane < shape.live; lane += 16) {
-      const int live = at_most(shape.live - lane, 16);
-      const __m512i w = W::along_lanes(row + lane * W::kBytes, k_bytes, live_k, live);
-      store_words(words + lane, at_most(shape.width - lane, 16), w);
-    }
+    for (; lane < whole_lanes; lane += 16)
+      _mm512_storeu_si512(words + lane, W::along_lanes(row + lane * W::kBytes, k_bytes, W::kGroup, 16));
+    if (lane < live) store(lane, W::along_lanes(row + lane * W::kBytes, k_bytes, W::kGroup, live - lane));
   }
+  if (step == steps) return;
+  const int rest = at_most(shape.depth - step * W::kGroup, W::kGroup);
+  for (int lane = 0; lane < live; lane += 16)
+    store(lane, W::along_lanes(row + lane * W::kBytes, k_bytes, rest, at_most(live - lane, 16)));
 }
 
 template <class W>

@@ -7,6 +7,13 @@
 #include "core/tile_math.h"
 
 namespace tessera {
+namespace {
+
+void fetch(const char* p, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
+}
+
+}  // namespace
 
 PackedOperands::PackedOperands(const GemmView& view, const PackedPlan& plan, std::vector<int64_t> taps,
                                int vector_bits)
@@ -98,9 +105,15 @@ void PackedOperands::pack_a_panels(const char* a, const PackedBlock& block, char
   args.a_step_bytes = tile_m * 4;
   args.a_tile_bytes = plan_.a_panel_bytes(block.depth);
   const tsr::RowTiles tiles = rows < tile_m ? tsr::RowTiles{1, 0} : tsr::row_tiles(rows, tile_m);
+  const int64_t count = tiles.tall + tiles.low;
   for (int64_t k = 0; k < block.depth; k += chunk) {
     char* to = out + k / plan_.group * tile_m * 4;
-    for (int64_t t = 0, row = 0; t < tiles.tall + tiles.low; ++t) {
+    // Panels take a few elements of each line of A in turn, which the hardware does not see coming: a share
+    // of the next lines is asked for with each.
+    const int64_t next = std::min(chunk, block.depth - k - chunk);
+    for (int64_t t = 0, row = 0; t < count; ++t) {
+      for (int64_t i = next * t / count; i < next * (t + 1) / count; ++i)
+        fetch(rows_of_a(a, block.m0, block.k0 + k + chunk + i).data, rows * bytes_of(view_.a.type));
       const int64_t height = t < tiles.tall ? std::min<int64_t>(tile_m, rows) : tile_m - (tile_m > 1);
       const PanelSource from = rows_of_a(a, block.m0 + std::min(row, rows - height), block.k0 + k);
       pack_panel_(from, {std::min(chunk, block.depth - k), static_cast<int>(height), tile_m, false},
