@@ -52,6 +52,7 @@ struct GroupsArgs {
   long long taps_d, taps_h;
   long long line_begin, line_end, chunk_begin, chunk_end;
   long long line_block;  // lines that a chunk passes over before the next chunk
+  bool fetch;            // operands are larger than the caches: the next block of lines is asked for ahead
   GroupsBlocks blocks;   // where Config says blocked
   EpilogueArgs epilogue;
 };

@@ -63,6 +63,7 @@ struct GroupsGradient {
     long long tap_d;
     int tap_h;    // first of the band
     float* sums;  // of that line of the filter, and those behind it
+    Stream<false> next_in, next_out;
   };
 
   template <bool kEdge, bool kWhole>
@@ -108,7 +109,7 @@ struct GroupsGradient {
   }
 
   template <bool kWhole>
-  static __attribute__((noinline)) void band(const Job& at) {
+  static __attribute__((noinline)) void band(Job& at) {
     const GroupsArgs& args = *at.args;
     const long long pixel = args.in_channels * M::kInSize, out_pixel = args.out_channels * M::kOtherSize;
     F acc[kBand][kTaps][V];
@@ -120,6 +121,8 @@ struct GroupsGradient {
     const char* out_line =
         static_cast<const char*>(args.other) + at.l0 * args.out_w * out_pixel + at.out->base;
     for (long long l = at.l0; l < at.l1; ++l, out_line += args.out_w * out_pixel) {
+      at.next_in.fetch();
+      at.next_out.fetch();
       const GroupsAxis axis_d = args.axis_d[d], axis_h = args.axis_h[h];
       const long long in_d = axis_d.at + (at.tap_d - axis_d.first) * args.at_step_d;
       const bool depth = at.tap_d >= axis_d.first && at.tap_d < axis_d.first + axis_d.count;
@@ -189,6 +192,15 @@ struct GroupsGradient {
     while (whole_end < args.line_end && lines_behind(args, whole_end, last, out_last)) ++whole_end;
     for (job.l0 = args.line_begin; job.l0 < args.line_end; job.l0 = job.l1) {
       job.l1 = least(job.l0 + args.line_block, job.l0 < whole_end ? whole_end : args.line_end);
+      const long long l2 = least(job.l1 + args.line_block, args.line_end);
+      const long long turns =
+          (job.l1 - job.l0) * (args.chunk_end - args.chunk_begin) * args.taps_d * kBands * M::kInner;
+      job.next_in = M::next_lines(args, job.l1, l2, turns);
+      if (args.fetch) {
+        const char* dy = static_cast<const char*>(args.other);
+        const long long line = args.out_w * args.out_channels * M::kOtherSize;
+        job.next_out = Stream<false>(dy + job.l1 * line, dy + l2 * line, turns);
+      }
       for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
         const Chunk chunk(args, q);
         const OutLanes out(args, q);

@@ -33,6 +33,8 @@ struct GroupsLines {
     bool reads_whole;                        // vectors may be read whole
     bool whole;                              // all lanes go to memory as they are
     long long image, block_line;             // of blocks: the image (n, d), and the first line of pixels
+    Stream<false> next_in;
+    Stream<true> next_out;
   };
 
   template <bool kEdge, bool kWhole>
@@ -149,6 +151,8 @@ struct GroupsLines {
   static TSR_INLINE void tiles(Job& job, long long q, long long end) {
     const long long pad = job.args->pad_w;
     for (; q < end; q += B / kUnit) {
+      job.next_in.fetch();
+      job.next_out.fetch();
       job.in_col = M::kBackward ? q + M::kFirst : q * M::kStride - pad;
       job.out_col = M::kBackward ? q * kUnit - pad : q;
       const bool inside = job.in_col >= 0 && job.in_col + M::template columns<B>() <= job.in_w &&
@@ -180,6 +184,15 @@ struct GroupsLines {
     const long long end = M::kBackward ? (args.pad_w + args.out_w + kUnit - 1) / kUnit : args.out_w;
     for (long long l0 = args.line_begin; l0 < args.line_end; l0 += args.line_block) {
       const long long l1 = least(l0 + args.line_block, args.line_end);
+      const long long l2 = least(l1 + args.line_block, args.line_end);
+      const long long turns =
+          (l1 - l0) * (args.chunk_end - args.chunk_begin) * ((end - first) / (B / kUnit) + 1);
+      job.next_in = M::next_lines(args, l1, l2, turns);
+      if (args.fetch && !M::kBlocked) {
+        const char* c = static_cast<const char*>(args.epilogue.c);
+        const long long line_c = args.out_w * args.epilogue.c_stride * bytes_of(C::type_out);
+        job.next_out = Stream<true>(c + l1 * line_c, c + l2 * line_c, turns);
+      }
       for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
         const Chunk chunk(args, q);
         job.chunk = &chunk;

@@ -42,6 +42,22 @@ TSR_INLINE bool within(long long x, long long size) {
   return static_cast<unsigned long long>(x) < static_cast<unsigned long long>(size);
 }
 
+// Memory of the next block of lines, brought into L2 bit by bit: chunks take some lines of memory of each
+// pixel, which the hardware does not see coming.
+template <bool kWrite>
+struct Stream {
+  const char *next = nullptr, *end = nullptr;
+  long long step = 0;  // bytes
+
+  Stream() = default;
+  TSR_INLINE Stream(const char* begin, const char* behind, long long turns)
+      : next(begin), end(behind), step(((behind - begin) / turns / 64 + 1) * 64) {}
+  TSR_INLINE void fetch() {
+    const char* to = end - next < step ? end : next + step;
+    for (; next < to; next += 64) __builtin_prefetch(next, kWrite, 2);
+  }
+};
+
 // Which column of a line meets which tap, and what lies in the lanes.
 template <class C>
 struct GroupsMath {
@@ -127,14 +143,34 @@ struct GroupsMath {
     acc = as_float<L>(sum);
   }
 
+  // Lines of the operand read up to the last one that a line of the operand walked meets.
+  static TSR_INLINE long long lines_to(const GroupsArgs& args, long long image, const GroupsAxis& d,
+                                       const GroupsAxis& h) {
+    const long long last_d = d.at + (args.at_step_d > 0 ? (d.count - 1) * args.at_step_d : 0);
+    const long long last_h = h.at + (args.at_step_h > 0 ? (h.count - 1) * args.at_step_h : 0);
+    return (image * args.in_d + last_d) * args.in_h + last_h + 1;
+  }
+  static TSR_INLINE long long lines_to(const GroupsArgs& args, long long line) {
+    const long long h = line % args.out_h, d = line / args.out_h % args.out_d;
+    return lines_to(args, line / args.out_h / args.out_d, args.axis_d[d], args.axis_h[h]);
+  }
+  // Of the operand read, what the lines up to l2 meet first beyond those up to l1.
+  static TSR_INLINE Stream<false> next_lines(const GroupsArgs& args, long long l1, long long l2,
+                                             long long turns) {
+    if (!args.fetch || l1 >= l2) return {};
+    const long long line = args.in_w * args.in_channels * kInSize;
+    const long long begin = lines_to(args, l1 - 1), end = lines_to(args, l2 - 1);
+    const char* in = static_cast<const char*>(args.in);
+    return begin >= 0 && begin < end && end * args.in_w <= args.in_pixels
+               ? Stream<false>(in + begin * line, in + end * line, turns)
+               : Stream<false>();
+  }
+
   // Whether `beyond` elements behind every pixel that these taps meet may be read: they belong to the lines
   // behind.
   static TSR_INLINE bool lines_behind(const GroupsArgs& args, long long image, const GroupsAxis& d,
                                       const GroupsAxis& h, long long beyond) {
-    const long long last_d = d.at + (args.at_step_d > 0 ? (d.count - 1) * args.at_step_d : 0);
-    const long long last_h = h.at + (args.at_step_h > 0 ? (h.count - 1) * args.at_step_h : 0);
-    const long long lines = (image * args.in_d + last_d) * args.in_h + last_h + 1;
-    return args.in_channels * (args.in_pixels - lines * args.in_w) >= beyond;
+    return args.in_channels * (args.in_pixels - lines_to(args, image, d, h) * args.in_w) >= beyond;
   }
 
   // The lanes of one chunk of channels.

@@ -54,8 +54,9 @@ class GroupsKernel : public CpuKernel {
     const double line_bytes = static_cast<double>(view_.groups) *
                               static_cast<double>(axes[2].size * shape_.inner * bytes_of(view_.a.type) +
                                                   axes[2].positions * shape_.outer * bytes_of(view_.b.type));
+    fetch_ = view_.bytes() > static_cast<double>(arch.l2.bytes);
     line_block_ =
-        std::max<int64_t>(static_cast<int64_t>(static_cast<double>(arch.l2.bytes) / 2 / line_bytes), 4);
+        std::max<int64_t>(static_cast<int64_t>(static_cast<double>(arch.l2.bytes) / 4 / line_bytes), 2);
     // A gradient's chunk passes over its lines once for every input channel of a group.
     if (shape_.gradient && shape_.inner > 1) {
       const int64_t chunk_bytes =
@@ -132,6 +133,7 @@ class GroupsKernel : public CpuKernel {
     args.chunk_begin = 0;
     args.chunk_end = shape_.chunks;
     args.line_block = line_block_;
+    args.fetch = fetch_;
     if (shape_.blocked) {
       const auto& whole = view_.window->axes;
       args.blocks = {.filter_h = static_cast<int>(whole[1].taps),
@@ -183,7 +185,7 @@ class GroupsKernel : public CpuKernel {
   GroupsShape shape_;
   AxisTable axis_d_, axis_h_;
   int64_t lines_ = 0, line_block_ = 1, parts_ = 1;
-  bool by_lines_ = false;
+  bool by_lines_ = false, fetch_ = false;
 };
 
 }  // namespace
