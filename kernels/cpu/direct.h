@@ -296,6 +296,10 @@ struct Direct {
 
   static constexpr long long kCached = 65536;  // elements of an operand that stay in the second-level cache
 
+  // Bytes from which panels, one after the other in memory, are asked for ahead: beyond the page in use, and
+  // near enough to stay in the first-level cache.
+  static constexpr long long kNear = 10240;
+
   // Everything where it lies, all of k at once: columns pass over rows that stay in the second-level cache.
   static TSR_INLINE void in_place(const UnpackedArgs& args, const Shape& s, long long depth) {
     alignas(64) Held held;
@@ -318,7 +322,9 @@ struct Direct {
       job.col_count = least(kCols, s.col_end - c);
       if constexpr (kPanels && Math::kOffset) job.start = panel_start(args, s, c);
       if (cold) {
-        job.ahead.p = job.cols.p + (c + kCols < s.col_end ? kCols * s.col_stride : 24 * job.cols.k_stride);
+        job.ahead.p = job.cols.p + (kPanels                 ? least(kNear, kCols * s.col_stride)
+                                    : c + kCols < s.col_end ? kCols * s.col_stride
+                                                            : 24 * job.cols.k_stride);
       }
       column(job, rows, s.row_begin, s.row_begin, s.row_begin, s.row_end, false, job.col_count < kCols,
              [](long long) {});
@@ -342,9 +348,10 @@ struct Direct {
 
     Staged staged;
     const long long row_tiles = least(Staged::kRowTiles, (row_total + kRows - 1) / kRows);
-    const long long col_block = (row_tiles > 2   ? Staged::kTiles / 4
-                                 : row_tiles > 1 ? Staged::kTiles / 2
-                                                 : Staged::kTiles) *
+    const long long col_block = (kPanels && row_words ? 1
+                                 : row_tiles > 2      ? Staged::kTiles / 4
+                                 : row_tiles > 1      ? Staged::kTiles / 2
+                                                      : Staged::kTiles) *
                                 kCols;
     long long row_block = row_tiles * kRows;
     if (one_block && (row_words ? row_total * k_total <= kCached : Staged::holds_rows(row_total, k_total)))

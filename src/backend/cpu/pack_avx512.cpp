@@ -135,10 +135,15 @@ inline void transpose(const char* p, int64_t row_bytes, uint32_t* out, int64_t w
   }
 }
 
+// Steps of all lanes before the next ones: what is written lies together.
+constexpr int kChunk = 64;
+
 // k contiguous: blocks of 16 lanes x 16 words are transposed.
 template <class W>
 void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words) {
   constexpr int kBlock = 16 * W::kGroup;  // k elements
+  // Bytes of a lane, of which the hardware follows too few: those of the next chunk.
+  constexpr int kAhead = kChunk * W::kGroup * W::kBytes;
   const int64_t lane_bytes = s.lane_stride * W::kBytes, steps = (shape.depth + W::kGroup - 1) / W::kGroup;
   for (int lane = 0; lane < shape.live; lane += 16) {
     const int live = at_most(shape.live - lane, 16), lanes = at_most(shape.width - lane, 16);
@@ -154,6 +159,7 @@ void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words
     alignas(64) uint32_t result[16 * 16];
     if (live == 16 && lanes == 16) {
       for (; (step + 16) * W::kGroup <= shape.depth; step = next()) {
+        for (int i = 0; i < 16; ++i) _mm_prefetch(p + i * lane_bytes + kAhead, _MM_HINT_T1);
         if constexpr (W::kRaw) {
           transpose(p, lane_bytes, out, shape.width);
         } else {
@@ -277,8 +283,7 @@ void pack_panel_avx512(const PanelSource& s, const PanelShape& shape, void* pane
   if (!packer || (s.k_stride != 1 && s.lane_stride != 1)) return pack_panel_plain(s, shape, panel);
   auto* words = static_cast<uint32_t*>(panel);
   if (s.k_stride != 1) packer->along_lanes(s, shape, words);
-  // So many steps of all lanes before the next ones: what is written lies together.
-  const int64_t chunk = 64 * s.group;
+  const int64_t chunk = kChunk * s.group;
   for (int64_t k = 0; k < shape.depth && s.k_stride == 1; k += chunk) {
     PanelSource part = s;
     part.data += k * bytes_of(s.memory);

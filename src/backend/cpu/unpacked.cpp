@@ -106,6 +106,12 @@ class UnpackedKernel : public CpuKernel {
       // Few lines of columns at a time where they come from memory: the next ones are asked for meanwhile,
       // and must not drive each other out of the cache.
       constexpr int64_t kLines = 32;
+      // Panels come one after the other: whole where few rows meet them, else as much as the first-level
+      // cache keeps for the next rows.
+      if (view_.b_prepacked) {
+        return view_.m <= config_.tile_m ? std::numeric_limits<int32_t>::max()
+                                         : arch.l1.bytes / 2 / (config_.tile_n * 4) * inst_.k;
+      }
       const Operand& streamed = config_.swap_ab ? view_.a : view_.b;
       const bool cached = view_.k * cols_of(view_, config_) * bytes_of(streamed.type) <= arch.l2.bytes / 2;
       return cached || cols_of(view_, config_) <= config_.tile_n ? std::numeric_limits<int32_t>::max()
