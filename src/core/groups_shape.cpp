@@ -53,7 +53,7 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
   s.inner = v.window->channels;
   s.outer = s.gradient ? v.m : v.n;
   s.axes = v.window->axes;
-  s.block_h = s.block_w = 1;
+  s.block_h = s.block_w = s.vectors_read = 1;
   s.steps = ceil_div(s.inner, std::max(c.inst_k, 1));
   const int64_t vector = std::clamp(c.inst_n, 1, 64);
   const WindowAxis& w = s.axes[2];
@@ -74,6 +74,10 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
                   ? 0
                   : tsr::groups_lanes(static_cast<int>(s.steps), static_cast<int>(s.outer),
                                       static_cast<int>(vector));
+    if (s.lanes > 0 && (s.steps > 1 || s.outer > 1) &&
+        tsr::groups_reach(static_cast<int>(s.steps), static_cast<int>(s.outer), static_cast<int>(s.lanes)) >
+            vector)
+      s.vectors_read = 2;
     s.chunk = std::max<int64_t>(c.tile_n / vector * s.lanes, 1);
   }
   s.chunks = ceil_div(v.groups * s.outer, s.chunk);

@@ -166,7 +166,10 @@ struct Cpu {
       w.pack_b = copy(right, w.cols * w.depth, along_k(right, c.swap_ab)) + gather(right, w.cols * w.depth);
     }
     if (c.pack_a) {
-      w.pack_a = copy(left, w.rows * w.depth, !along_k(left, !c.swap_ab)) + gather(left, w.rows * w.depth);
+      // Panels of fewer rows than a vector has lanes take as long as full ones.
+      const bool panels = !along_k(left, !c.swap_ab);
+      const double rows = panels ? w.row_tiles * std::ceil(w.tile_m / lanes()) * lanes() : w.rows;
+      w.pack_a = copy(left, rows * w.depth, panels) + gather(left, w.rows * w.depth);
     }
     // Each row tile reads the panel of B again, from L1 or L2; each panel reads the block of A again, from
     // L2: the driver cuts rows until it fits, and every further block of rows reads all of packed B.
@@ -295,14 +298,17 @@ struct Cpu {
     if (c.swap_ab) w.epilogue *= 2;
   }
 
-  // All groups at once; what is set is the share of one.
+  // All groups and operands at once; what is set is the share of one group.
   void groups() {
     const GroupsShape s = groups_shape(v, c);
     const auto& axes = s.axes;
     const double vectors = static_cast<double>(c.tile_n) / inst.n;
     const double lines = static_cast<double>(v.window->images * axes[0].positions * axes[1].positions);
+    // Tiles of a gradient of the input begin at a multiple of the stride, counted from the padding.
+    const WindowAxis& x = axes[2];
+    const int64_t lead = x.spread < 0 ? x.shift % x.divide : 0;
     const double tiles =
-        lines * std::ceil(static_cast<double>(axes[2].positions) / static_cast<double>(s.columns));
+        lines * std::ceil(static_cast<double>(x.positions + lead) / static_cast<double>(s.columns));
     // Of a tile, one line of the filter and one step along the inner channels of a group. What is read is
     // converted, and shuffled where lanes choose among channels; 32-bit words of two bf16 need less, and as
     // operands of dot products no conversion.
@@ -318,7 +324,7 @@ struct Cpu {
         static_cast<double>(s.columns * axes[2].taps) * vectors / static_cast<double>(axes[2].divide);
     const double reads =
         static_cast<double>(s.columns_read) * (chosen && s.outer % c.tile_n == 0 ? 1 : vectors);
-    const double loads = reads + static_cast<double>(axes[2].taps) * vectors;
+    const double loads = reads * s.vectors_read + static_cast<double>(axes[2].taps) * vectors;
     const double step = step_cycles(products + reads * shuffle, loads, issue_per_cycle(), t);
     const double filter_lines = static_cast<double>(axes[0].taps * axes[1].taps) /
                                 static_cast<double>(axes[0].divide * axes[1].divide);
@@ -329,7 +335,13 @@ struct Cpu {
     w.overhead = tiles * chunks * 2 * t.tile_overhead / w.groups;
     const double stores = s.gradient ? static_cast<double>(s.chunk_floats) / inst.n
                                      : tiles * static_cast<double>(s.columns) * vectors;
-    w.epilogue = chunks * stores * (t.store_per_vector + v.epilogue.count * t.step_per_vector) / w.groups;
+    // Lanes that are not all stored leave the registers by way of memory, vector by vector.
+    constexpr double kPartOfLanes = 8;  // cycles
+    const double outputs = static_cast<double>(v.groups * s.outer);
+    const bool whole =
+        s.lanes == inst.n && (chosen ? v.groups * s.outer % s.chunk == 0 : outputs >= c.tile_n);
+    const double store = t.store_per_vector + (whole || s.gradient ? 0 : kPartOfLanes);
+    w.epilogue = chunks * stores * (store + v.epilogue.count * t.step_per_vector) / w.groups;
     w.pack_b =
         v.b_prepacked ? 0.0 : chunks * static_cast<double>(s.chunk_floats) * 4 * t.pack_transpose / w.groups;
     // The fewer neighbouring lines of memory a chunk takes from each pixel, the less of them is fetched
@@ -355,7 +367,7 @@ void cpu_work(Cpu& cpu) {
     default: cpu.packed(); break;
   }
   w.ideal_math = outputs * w.depth * 2 / cpu.inst.flops_per_cycle;
-  w.memory += cpu.read(w.bytes_c, w.bytes_c);
+  if (c.family_id() != Family::cpu_groups) w.memory += cpu.read(w.bytes_c, w.bytes_c);
   w.overhead += cpu.t.unhidden_share * std::min(w.math, w.memory);
   for (double* part : {&w.math, &w.ideal_math, &w.pack_a, &w.pack_b, &w.epilogue, &w.memory, &w.overhead}) {
     *part *= w.groups;
