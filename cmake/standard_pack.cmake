@@ -1,5 +1,5 @@
-# The standard pack: the kernels that the model chooses over suites/cpu_gemm.csv on this machine's architecture, with
-# few and with many threads, so that those problems need no compiler at run time.
+# The standard pack: the kernels that the model chooses most over the CPU suites on this machine's architecture, with
+# few and with many threads, so that nearly all of those problems need no compiler at run time.
 # As a script (cmake -DTESSERA=... -DCXX=... -DOUT=... -DCACHE=... -DARCHS=... -P): makes OUT/standard-<arch>.pack.
 if(CMAKE_SCRIPT_MODE_FILE)
   # The cache holds the kernels of earlier builds: only changed ones are compiled again.
@@ -33,10 +33,16 @@ if(CMAKE_SCRIPT_MODE_FILE)
   file(MAKE_DIRECTORY ${OUT})
   foreach(arch IN LISTS archs)
     set(ENV{TESSERA_ARCH} ${arch})
+    set(create pack create --kernels-only --quiet --cover 95 --out ${OUT}/standard-${arch}.pack)
     execute_process(
-      COMMAND ${TESSERA} pack create --suite cpu_gemm --dtype f32,bf16,i8 --kernels-only --quiet
-              --thread-counts 1,2,8,32 --out ${OUT}/standard-${arch}.pack
+      COMMAND ${TESSERA} ${create} --thread-counts 1,2,8,32 --suite cpu_gemm --dtype f32,bf16,i8
       RESULT_VARIABLE failed)
+    if(NOT failed)
+      execute_process(
+        COMMAND ${TESSERA} ${create} --thread-counts 1,8 --add --dtype f32,bf16
+                --suite cpu_conv_fwd --suite cpu_conv_bwd_data --suite cpu_conv_bwd_weight
+        RESULT_VARIABLE failed)
+    endif()
     if(failed AND arch STREQUAL here)
       message(FATAL_ERROR "the standard pack of ${arch} could not be made")
     elseif(failed)

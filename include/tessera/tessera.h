@@ -79,7 +79,7 @@ TSR_API tsr_status tsr_describe(const char* what, const char* text, char** json)
 /* Long work that needs no handle. `options` is a JSON object (null: {}), unknown keys are refused:
  *   "cache"     {"action": "stats" | "verify" | "repair" | "collect" | "clear", "cache_dir", "max_bytes"}
  *   "pack"      {"action": "create", "path", "problems": [TEXT], "dispatcher": {options},
- *               "jobs", "decisions"},
+ *               "jobs", "decisions", "thread_counts": [], "cover": PERCENT, "add": false},
  *               {"action": "list" | "check", "path"}
  *   "tune"      {"problems": [TEXT], "database", "device", "threads", "candidates"}, and RUN
  *   "sweep"     {"action": "plan", "directory", "problems": [TEXT], "generate": [], "dtypes": [],

@@ -30,11 +30,15 @@ def cache(action: str = "stats", cache_dir: Optional[Path] = None, max_bytes: Op
 
 
 def create_pack(path: Path, problems: Iterable[Union[str, Problem]], *, decisions: bool = True,
+                thread_counts: Optional[List[int]] = None, cover: Optional[int] = None, add: bool = False,
                 max_workers: Optional[int] = None, progress: Progress = None, **dispatcher: Any) -> Dict[str, Any]:
     """Builds the kernels of the problems into one file, for machines without a compiler (Dispatcher(packs=[path])).
-    `dispatcher`: device, threads and the other options of a Dispatcher. Returns what the pack holds."""
+    thread_counts: what is chosen with each of them. cover: only the most chosen kernels, enough for this many percent
+    of the choices. add: keep what the file holds already. `dispatcher`: device, threads and the other options of a
+    Dispatcher. Returns what the pack holds."""
     return job("pack", progress, action="create", path=path, problems=[str(Problem(p)) for p in problems],
-               dispatcher=dispatcher, decisions=decisions, jobs=max_workers)
+               dispatcher=dispatcher, decisions=decisions, thread_counts=thread_counts, cover=cover, add=add,
+               jobs=max_workers)
 
 
 def generate(out: Path, dtypes: List[str], layouts: Optional[List[str]] = None, *, arch: Optional[str] = None,

@@ -48,9 +48,15 @@ Json create_pack(Members& in, const Progress& progress) {
   if (const Json* v = in.find("dispatcher")) o.dispatcher = dispatcher_options(*v, "dispatcher");
   if (const Json* v = in.find("jobs")) o.jobs = read_int(*v, 0);
   if (const Json* v = in.find("decisions")) o.decisions = v->as_bool();
+  if (const Json* v = in.find("thread_counts")) {
+    for (const Json& count : v->items()) o.thread_counts.push_back(read_int(count, 1, 4096));
+  }
+  if (const Json* v = in.find("cover")) o.share = read_int(*v, 1, 100) / 100.0;
+  const Json* add = in.find("add");
   in.finish();
   note_device_use();
   PackWriter writer;
+  if (add && add->as_bool()) writer.add(*Pack::open(path));
   add_kernels(writer, problems, o, progress);
   writer.write(path);
   return Pack::open(path)->describe();

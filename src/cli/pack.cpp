@@ -20,6 +20,8 @@ constexpr Option kOptions[] = {
     {"--jobs", "N", "create: compilers at once; 0 = all cores"},
     {"--thread-counts", "N,...", "create: what is chosen with each of these numbers of threads"},
     {"--kernels-only", "", "create: leave the decisions out"},
+    {"--cover", "PERCENT", "create: only the most chosen kernels, enough for this share of the choices"},
+    {"--add", "", "create: keep what FILE holds already"},
 };
 
 // problems_of, once per element type of --dtype, and again for packed B.
@@ -42,8 +44,8 @@ std::vector<Problem> wanted(const Invocation& call) {
   return out;
 }
 
-// Thread counts that the kernels are chosen for; --threads alone without a list.
-std::vector<int> thread_counts(const Invocation& call, int threads) {
+// Thread counts that the kernels are chosen for.
+std::vector<int> thread_counts(const Invocation& call) {
   std::vector<int> out;
   for (const std::string& text : call.list("--thread-counts")) {
     const auto count = parse_int(text);
@@ -51,26 +53,32 @@ std::vector<int> thread_counts(const Invocation& call, int threads) {
       throw UsageError("--thread-counts takes numbers from 1 to 4096, not '" + text + "'");
     out.push_back(static_cast<int>(*count));
   }
-  if (out.empty()) out.push_back(threads);
   return out;
+}
+
+double share(const Invocation& call) {
+  const int64_t percent = call.integer("--cover", 100);
+  if (percent < 1 || percent > 100) throw UsageError("--cover takes 1 to 100 percent");
+  return static_cast<double>(percent) / 100;
 }
 
 int create(const Invocation& call) {
   const std::string path = call.value("--out");
   if (path.empty()) throw UsageError("--out FILE is missing");
   const std::vector<Problem> problems = wanted(call);
-  PackKernelsOptions options{.dispatcher = call.dispatcher_options(),
-                             .jobs = static_cast<int>(call.integer("--jobs", 0)),
-                             .decisions = !call.has("--kernels-only")};
+  const PackKernelsOptions options{.dispatcher = call.dispatcher_options(),
+                                   .thread_counts = thread_counts(call),
+                                   .share = share(call),
+                                   .jobs = static_cast<int>(call.integer("--jobs", 0)),
+                                   .decisions = !call.has("--kernels-only")};
   PackWriter writer;
-  for (int threads : thread_counts(call, options.dispatcher.threads)) {
-    options.dispatcher.threads = threads;
-    std::unique_ptr<Progress> progress;
-    if (!call.has("--quiet")) progress = std::make_unique<Progress>("building", problems.size());
-    add_kernels(writer, problems, options, [&](size_t done, size_t, const std::string& what) {
-      if (progress) progress->update(done, what);
-    });
-  }
+  if (call.has("--add")) writer.add(*Pack::open(path));
+  std::unique_ptr<Progress> progress;
+  if (!call.has("--quiet")) progress = std::make_unique<Progress>("building", problems.size());
+  add_kernels(writer, problems, options, [&](size_t done, size_t total, const std::string& what) {
+    if (progress) progress->update(done, total, what);
+  });
+  progress.reset();
   writer.write(path);
   const auto pack = Pack::open(path);
   if (call.json()) {

@@ -149,6 +149,21 @@ void PackWriter::add(const Source& source, const Binary& binary) {
   kernels_[unit_key(source)] = {binary.symbol, source.arch, binary.bytes};
 }
 
+void PackWriter::add(PackWriter&& other) {
+  for (auto& [key, k] : other.kernels_) kernels_[key] = std::move(k);
+  for (const auto& [key, d] : other.decisions_) decide(d);
+}
+
+void PackWriter::add(const Pack& pack) {
+  if (const auto damaged = pack.damaged(); !damaged.empty()) {
+    throw Error(ErrorCode::corrupt, pack.path() + ": damaged: " + join(damaged, " "), "make the pack anew");
+  }
+  for (const auto& [key, r] : pack.kernels_) {
+    kernels_[key] = {r.symbol, r.arch, std::string(pack.bytes_of(r))};
+  }
+  for (const auto& [key, d] : pack.decisions_) decide(d);
+}
+
 void PackWriter::decide(const PackDecision& decision) {
   decisions_[{decision.arch, decision.problem}] = decision;
 }

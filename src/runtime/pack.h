@@ -47,6 +47,7 @@ class Pack {
   std::vector<std::string> damaged() const;  // symbols of kernels that do not match their checksums
 
  private:
+  friend class PackWriter;
   struct Record {
     std::string symbol, arch, checksum;
     size_t offset = 0, length = 0;
@@ -64,7 +65,10 @@ class Pack {
 class PackWriter {
  public:
   void add(const Source& source, const Binary& binary);  // the same unit twice is one kernel
-  void decide(const PackDecision& decision);             // the last one for a problem stays
+  void add(PackWriter&& other);
+  // All that an earlier pack holds. Error(corrupt) where a kernel does not match its checksum.
+  void add(const Pack& pack);
+  void decide(const PackDecision& decision);  // the last one for a problem stays
   size_t size() const { return kernels_.size(); }
   // Readers of an older pack at `path` keep it; new ones see all of the new one. Error(io).
   void write(const std::string& path) const;

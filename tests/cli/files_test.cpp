@@ -55,6 +55,23 @@ TEST_F(Files, PackRunsWithoutACompiler) {
   text_of(run + " --pack " + path("absent.pack"), 1);
 }
 
+TEST_F(Files, PackGrowsAndHoldsTheMostChosen) {
+  const std::string out = " --threads 1 --out " + path("mine.pack");
+  const std::string other = "'gemm m=200 n=200 k=200 dtype=f16' ";  // another kernel than small problems take
+  EXPECT_EQ(json_of(std::string("pack create ") + kUnpackedProblem + out).at("kernels").as_int(), 1);
+  const Json both = json_of("pack create --add " + other + out);
+  EXPECT_EQ(both.at("kernels").as_int(), 2);
+  EXPECT_EQ(both.at("decisions").as_int(), 2);
+
+  const std::string three = "'gemm m=21 n=24 k=28 dtype=f16' " + other + kUnpackedProblem;
+  const Json most = json_of("pack create --cover 60 " + three + out);
+  EXPECT_EQ(most.at("kernels").as_int(), 1);
+  EXPECT_EQ(most.at("decisions").as_int(), 2);
+  EXPECT_EQ(json_of("pack create --cover 67 " + three + out).at("kernels").as_int(), 2);
+  text_of("pack create --cover 0 " + three + out, 2);
+  text_of(std::string("pack create --add ") + kUnpackedProblem + " --out " + path("absent.pack"), 1);
+}
+
 // As on a machine where nothing is installed: no g++, clang++ or c++ on PATH.
 TEST_F(Files, PackRunsWithAnEmptyPath) {
   const std::string pack = path("mine.pack");
