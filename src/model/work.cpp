@@ -259,7 +259,9 @@ struct Cpu {
   // Staging lines of an operand inside the direct kernel. What has to be turned goes in squares of vectors:
   // about half of the time to read the lines that exist, half to turn whole squares.
   double stage(double lines, bool turned) const {
-    if (!turned) return word_bytes(lines * w.depth) * t.stage_copy;
+    if (!turned) {
+      return word_bytes(lines * w.depth) * (t.stage_copy + (inst.k > 1 ? t.stage_interleave : 0));
+    }
     const double vector = lanes(), words = std::ceil(w.depth / inst.k);
     const double squares = std::ceil(lines / vector) * vector;
     return (lines + squares) / 2 * std::ceil(words / vector) * vector * 4 * t.stage_transpose;

@@ -37,6 +37,7 @@ namespace tessera {
   X(tap_row, "looking up where a tap of a row lies")                                                      \
   X(stage_copy, "the same inside the direct kernel")                                                      \
   X(stage_transpose, "the same, turned")                                                                  \
+  X(stage_interleave, "extra to stage_copy for words of several rows")                                    \
   X(amx_load, "one tile load")                                                                            \
   X(amx_in_place, "times that for rows far apart")                                                        \
   X(amx_sums, "keeping one tile of sums between chunks of k")                                             \
