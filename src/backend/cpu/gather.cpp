@@ -159,8 +159,14 @@ void pack_patch_rows(PackRows pack, const Window& w, const PanelSource& words, c
 
 void pack_patch_panel(PackPanel pack, const Window& w, const PanelSource& words, const PatchPiece& piece,
                       int width, char* out) {
-  alignas(64) char strip[kStrip];
   const int element = bytes_of(words.memory);
+  if (are_words(words) && words.group == 1) {
+    const int64_t whole = std::min<int64_t>(round_up(piece.cols, 16), width), row = int64_t{width} * 4;
+    gather_patches(w, words.data, element, piece, out, row);
+    if (whole > piece.cols) clear_pieces(out + piece.cols * 4, row, (whole - piece.cols) * 4, piece.rows);
+    return;
+  }
+  alignas(64) char strip[kStrip];
   const int64_t line = round_up(piece.cols * element, 64);
   const int64_t most = std::max<int64_t>(kStrip / line / words.group, 1) * words.group;
   PanelSource from = words;

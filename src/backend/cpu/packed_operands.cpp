@@ -44,7 +44,10 @@ void PackedOperands::pack_b_panel(const char* b, const Operand& o, int64_t k0, i
 
 void PackedOperands::pack_b_block(const char* b, int64_t k0, int64_t depth, int64_t n0, int64_t n1,
                                   char* out) const {
-  const int64_t panel = plan_.panel_b(depth), chunk = plan_.chunk(), tile_n = plan_.tile_n;
+  // Patches lie close to one another, and what is worked out for a line of them serves many.
+  constexpr int64_t kPatches = 64;
+  const int64_t panel = plan_.panel_b(depth), chunk = view_.b.patches ? kPatches : plan_.chunk(),
+                tile_n = plan_.tile_n;
   for (int64_t k = 0; k < depth; k += chunk) {
     for (int64_t n = n0; n < n1; n += tile_n) {
       pack_b_panel(b, view_.b, k0 + k, std::min(chunk, depth - k), n, n1,
