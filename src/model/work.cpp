@@ -25,6 +25,8 @@ struct Cpu {
   Work w;
 
   static constexpr double kCacheLine = 64;
+  // Cycles of a vector of which not all lanes are stored: it leaves the registers by way of memory.
+  static constexpr double kPartOfLanes = 8;
 
   double lanes() const { return a.vector_bits / 32.0; }
 
@@ -214,6 +216,8 @@ struct Cpu {
       w.memory += read(word_bytes(w.cols * w.depth), word_bytes(w.cols * w.depth));
     w.memory += read(w.bytes_a, w.bytes_a);
     w.overhead += w.col_tiles * t.block_call;
+    // The few channels of a convolution often are less than a tile.
+    if (v.window) w.epilogue += w.rows * std::ceil(std::fmod(w.cols, w.tile_n) / lanes()) * kPartOfLanes;
   }
 
   void amx() {
@@ -337,8 +341,6 @@ struct Cpu {
     w.overhead = tiles * chunks * 2 * t.tile_overhead / w.groups;
     const double stores = s.gradient ? static_cast<double>(s.chunk_floats) / inst.n
                                      : tiles * static_cast<double>(s.columns) * vectors;
-    // Lanes that are not all stored leave the registers by way of memory, vector by vector.
-    constexpr double kPartOfLanes = 8;  // cycles
     const double outputs = static_cast<double>(v.groups * s.outer);
     const bool whole =
         s.lanes == inst.n && (chosen ? v.groups * s.outer % s.chunk == 0 : outputs >= c.tile_n);
