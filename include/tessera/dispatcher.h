@@ -37,20 +37,25 @@ struct Candidate {
 using RankCallback =
     std::function<std::vector<size_t>(const Problem&, std::span<const Candidate> candidates)>;
 
-// Decisions made by measurement (tune_db.h reads stored ones). Thread-safe.
+// Decisions made by measurement (tune_db.h reads and keeps stored ones). Thread-safe.
 class Decisions {
  public:
   virtual ~Decisions() = default;
   // For this problem on that architecture with so many cores or compute units.
   virtual std::optional<Choice> find(const std::string& arch, int units, const Problem& problem) const = 0;
+  // What policy model_topk measured to be the fastest, for later processes; choice.predicted_us is the time
+  // measured. Called on a dispatcher's own thread where it has one. Must not throw.
+  virtual void keep(const std::string& arch, int units, const Problem& problem, const Choice& choice) const;
 };
+
+inline constexpr int kMostRaced = 8;
 
 // Every member has an initialiser: {.threads = 1} is a whole set of options, without a warning.
 struct DispatcherOptions {
   std::string device = "cpu";  // "cpu", "cuda", "null:ARCH" (plans, runs nothing)
   int threads = 0;             // CPU: 0 = all cores
   Policy policy = Policy::model;
-  int top_k = 3;  // of model_topk
+  int top_k = 0;  // of model_topk; 0: those that the model's error band holds, kMostRaced at most
   // model_topk: the first get() of a problem answers with the best predicted as soon as that is compiled; the
   // others are compiled and timed on a thread of the dispatcher's own when no get() is at work, and from then
   // on get() gives the fastest. False, and for problems with prepack=b (whose packed B is of one kernel's

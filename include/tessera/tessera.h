@@ -125,7 +125,7 @@ typedef struct tsr_candidate {
 typedef size_t (*tsr_rank)(void* user, const char* problem, const tsr_candidate* candidates, size_t count,
                            size_t* order);
 
-/* options (null: {}): {"device": "cpu", "threads": 0, "policy": "model", "top_k": 3,
+/* options (null: {}): {"device": "cpu", "threads": 0, "policy": "model", "top_k": 0,
  * "background": true, "config": "",
  * "cache_dir": "", "packs": [], "model": "", "database": PATH or "none"}; unknown keys are refused. Decisions
  * of the database (the program's own where none is named) come before policies model and model_topk. A `rank`

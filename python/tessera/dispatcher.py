@@ -58,7 +58,8 @@ class Dispatcher:
     """Selects, compiles, caches and runs. Thread-safe; use it as a context manager or close() it.
 
     device: "cpu", "cpu:THREADS", "cuda:N" or "null:ARCH" (plans, runs nothing). threads: of a CPU, 0 = all cores.
-    policy: "model" (default), "model_topk" (time the top_k best predicted, keep the fastest), "tuned", "explicit" (with config), "first_legal",
+    policy: "model" (default), "model_topk" (time the top_k best predicted, None: as many
+    as the model may confuse; keep the fastest), "tuned", "explicit" (with config), "first_legal",
     "callback" (with rank). rank: (problem, [(config, predicted_us)]) -> indices, best first. registry: the kernels to
     choose from. packs: files of prebuilt kernels. model: what predicts, the shipped one when None, "analytic" or a file.
     database: of measured decisions (tune()), which come before the model; None: the user's own, "none": none.

@@ -129,7 +129,7 @@ DispatcherOptions dispatcher_options(const Json& json, std::string_view origin) 
     Members in(json);
     if (const Json* v = in.find("device")) o.device = v->as_string();
     if (const Json* v = in.find("threads")) o.threads = at("threads", [&] { return read_int(*v, 0, kMost); });
-    if (const Json* v = in.find("top_k")) o.top_k = at("top_k", [&] { return read_int(*v, 1, kMost); });
+    if (const Json* v = in.find("top_k")) o.top_k = at("top_k", [&] { return read_int(*v, 0, kMost); });
     if (const Json* v = in.find("background")) o.background = v->as_bool();
     if (const Json* v = in.find("config")) o.config = v->as_string();
     if (const Json* v = in.find("model")) o.model = v->as_string();

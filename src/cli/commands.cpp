@@ -18,7 +18,7 @@ std::span<const Option> global_options() {
       {"--policy", "POLICY", "how a kernel is chosen: model model_topk tuned explicit first_legal",
        Complete::policy},
       {"--config", "CONFIG", "the kernel configuration to use, in text form"},
-      {"--top-k", "K", "candidates that model_topk compiles and times"},
+      {"--top-k", "K", "candidates that model_topk compiles and times; 0 = by the model's error band (0)"},
       {"--model", "FILE", "what predicts times: a model file, or analytic, instead of the shipped one",
        Complete::file},
       {"--cache-dir", "DIR", "kernel cache instead of TESSERA_CACHE_DIR", Complete::directory},

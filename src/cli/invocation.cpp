@@ -115,7 +115,7 @@ DispatcherOptions Invocation::dispatcher_options() const {
   }
   o.threads = static_cast<int>(integer("--threads", 0));
   o.config = value("--config");
-  o.top_k = static_cast<int>(integer("--top-k", o.top_k, 1));
+  o.top_k = static_cast<int>(integer("--top-k", o.top_k, 0));
   o.background = false;  // a program that ends with its answer
   o.model = value("--model");
   o.cache_dir = value("--cache-dir");

@@ -80,6 +80,8 @@ bool ModelScope::covers(const ArchSpec& a, const Problem& p) const {
 LearnedModel::LearnedModel(ModelScope scope, std::vector<std::string> names, Forest forest, Json made)
     : scope_(std::move(scope)), names_(std::move(names)), forest_(std::move(forest)), made_(std::move(made)) {
   name_ = scope_.arch + "/" + scope_.operation;
+  const Json* band = made_.is_object() ? made_.find("band") : nullptr;
+  band_ = band ? band->as_double() : analytic_model().band();
   const auto table = features();
   for (const std::string& name : names_) {
     const auto found =

@@ -53,6 +53,7 @@ class LearnedModel : public Model {
 
   void predict(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                std::span<double> us) const override;
+  double band() const override { return band_; }
 
   // The trees' input for up to Forest::kRows configs: feature i of config r at out[i * kRows + r].
   void inputs(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
@@ -64,6 +65,7 @@ class LearnedModel : public Model {
   Forest forest_;
   Json made_;
   std::string name_;
+  double band_;
   std::vector<uint16_t> chosen_;  // indices into features()
   std::vector<uint8_t> same_;     // those that depend on the problem alone
 };

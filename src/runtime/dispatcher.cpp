@@ -104,7 +104,8 @@ struct Dispatcher::Impl {
   // So many candidates that a choice looks at: any of them may be the best that can run without a compiler.
   size_t wanted() const {
     if (backend->compiler_identity().empty()) return std::numeric_limits<size_t>::max();
-    return options.policy == Policy::model_topk ? static_cast<size_t>(std::max(options.top_k, 1)) : 1;
+    if (options.policy != Policy::model_topk) return 1;
+    return static_cast<size_t>(options.top_k > 0 ? options.top_k : kMostRaced);
   }
 
   std::shared_ptr<Module> loaded(const std::string& symbol) {
@@ -157,8 +158,9 @@ struct Dispatcher::Impl {
     if (candidates[0].config != first) source = choice_source(options.policy);
     Choice choice{candidates[0].config, candidates[0].predicted_us, source};
     if (options.policy != Policy::model_topk || source == ChoiceSource::tuned) return choice;
-    candidates.resize(std::min<size_t>(candidates.size(), static_cast<size_t>(std::max(options.top_k, 1))));
-    if (!later || p.prepack_b || candidates.size() == 1) return fastest_of(p, v, candidates, info);
+    candidates.resize(raced(options, model_for(options.model, arch, p).band(), candidates));
+    if (candidates.size() == 1) return choice;
+    if (!later || p.prepack_b) return fastest_of(p, v, candidates, info);
     *later = std::move(candidates);
     choice.source = ChoiceSource::model;
     return choice;
@@ -196,11 +198,23 @@ struct Dispatcher::Impl {
 
   Choice fastest_of(const Problem& p, const GemmView& v, std::span<const Candidate> top, BuildInfo* info) {
     std::vector<std::exception_ptr> errors;
-    const auto kernels = make_all(p, v, top, info, errors);
+    auto kernels = make_all(p, v, top, info, errors);
     for (const auto& e : errors) {
       if (e) std::rethrow_exception(e);
     }
-    return kernels[fastest(race(kernels, kRaceBudgetMs))]->choice();
+    return winner(p, kernels, race(kernels, kRaceBudgetMs))->choice();
+  }
+
+  // The fastest, which is written down.
+  std::unique_ptr<Kernel>& winner(const Problem& p, std::span<std::unique_ptr<Kernel>> kernels,
+                                  const std::vector<double>& us) const {
+    const size_t best = fastest(us);
+    if (options.decisions) {
+      Choice measured = kernels[best]->choice();
+      measured.predicted_us = us[best];
+      options.decisions->keep(arch.name, arch.compute_units, p, measured);
+    }
+    return kernels[best];
   }
 
   // When no get() is at work, and again when others had the core.
@@ -232,12 +246,15 @@ struct Dispatcher::Impl {
     }
     std::erase(kernels, nullptr);
     if (kernels.empty()) return;
-    const size_t best = kernels.size() == 1 ? 0 : fastest(quiet_race(kernels));
+    std::unique_ptr<Kernel>& best =
+        kernels.size() == 1 ? kernels[0] : winner(p, kernels, quiet_race(kernels));
     log(LogLevel::debug, "timed in the background: problem=\"" + to_string(p) + "\" config=\"" +
-                             to_string(kernels[best]->choice().config) + "\"");
-    plans.replace(std::move(kernels[best]));
+                             to_string(best->choice().config) + "\"");
+    plans.replace(std::move(best));
   }
 };
+
+void Decisions::keep(const std::string&, int, const Problem&, const Choice&) const {}
 
 Dispatcher::Dispatcher(DispatcherOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Dispatcher::~Dispatcher() = default;

@@ -211,4 +211,13 @@ std::vector<Candidate> ranked_candidates(const SelectionInput& in, ChoiceSource*
   return out;
 }
 
+size_t raced(const DispatcherOptions& o, double band, std::span<const Candidate> candidates) {
+  if (o.top_k > 0) return std::min(candidates.size(), static_cast<size_t>(o.top_k));
+  const double limit = candidates[0].predicted_us * (1 + band);
+  size_t count = 1;
+  while (count < std::min<size_t>(candidates.size(), kMostRaced) && candidates[count].predicted_us <= limit)
+    ++count;
+  return count;
+}
+
 }  // namespace tessera

@@ -26,6 +26,9 @@ struct SelectionInput {
 // legal, saying which rules refused how many. model_topk ranks as model does: timing is the dispatcher's.
 std::vector<Candidate> ranked_candidates(const SelectionInput& in, ChoiceSource* source = nullptr);
 
+// How many of the candidates, best first and at least one, policy model_topk times: `band` is Model::band().
+size_t raced(const DispatcherOptions& options, double band, std::span<const Candidate> candidates);
+
 // "nothing legal ...": for the error text and for explain.
 std::string why_nothing_is_legal(const GemmView& view, const ArchSpec& arch);
 

@@ -88,6 +88,19 @@ Predictor predictor(const Model& model, const ArchSpec& arch) {
   };
 }
 
+double error_band(const TrainingData& data, Fold fold, const Predictor& predict) {
+  std::vector<double> shares;
+  for (const MeasuredProblem& p : data.problems) {
+    if (p.fold != fold) continue;
+    std::vector<double> us(p.configs.size());
+    predict(p, us);
+    const auto best = static_cast<size_t>(std::min_element(p.us.begin(), p.us.end()) - p.us.begin());
+    shares.push_back(us[best] / *std::min_element(us.begin(), us.end()) - 1);
+  }
+  std::sort(shares.begin(), shares.end());
+  return shares.empty() ? 0 : at_share(shares, 0.9);
+}
+
 ModelScore score_of(std::span<const double> efficiency) {
   ModelScore s{.problems = efficiency.size()};
   if (efficiency.empty()) return s;
@@ -207,12 +220,14 @@ TrainResult train(const TrainingData& data, const TrainOptions& o,
   std::string why;
   Json used = Json::object();
   for (const auto& [name, value] : parameters) used.set(name, value);
-  const Json made = Json::object({{"data", data.hash()},
-                                  {"xgboost", xgboost_version(&why)},
-                                  {"target", "log(measured / analytic)"},
-                                  {"parameters", std::move(used)},
-                                  {"trees", static_cast<int64_t>(forest.trees())},
-                                  {"started_from", o.start ? o.start->made() : Json()}});
+  Json made = Json::object({{"data", data.hash()},
+                            {"xgboost", xgboost_version(&why)},
+                            {"target", "log(measured / analytic)"},
+                            {"parameters", std::move(used)},
+                            {"trees", static_cast<int64_t>(forest.trees())},
+                            {"started_from", o.start ? o.start->made() : Json()}});
+  made.set("band",
+           error_band(data, Fold::valid, predictor(LearnedModel(scope, names, forest, made), data.arch)));
   auto model = std::make_shared<const LearnedModel>(scope, names, std::move(forest), made);
   Json folds = Json::object();
   for (Fold f : {Fold::train, Fold::valid, Fold::test})

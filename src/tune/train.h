@@ -25,6 +25,8 @@ Json to_json(const ModelScore& s);
 using Predictor = std::function<void(const MeasuredProblem&, std::span<double> us)>;
 ModelScore score(const TrainingData& data, Fold fold, const Predictor& predict);
 Predictor predictor(const Model& model, const ArchSpec& arch);
+// Model::band() by these problems; 0 when there are none.
+double error_band(const TrainingData& data, Fold fold, const Predictor& predict);
 ModelScore score_of(std::span<const double> efficiency);  // top3, top5 and hits left out
 
 struct TrainOptions {

@@ -1,6 +1,7 @@
 #include "tessera/tune_db.h"
 
 #include <cstdlib>
+#include <ctime>
 #include <map>
 
 #include "base/fs.h"
@@ -13,7 +14,7 @@ namespace {
 
 class StoredDecisions : public Decisions {
  public:
-  explicit StoredDecisions(const std::vector<TunedDecision>& all) {
+  StoredDecisions(const std::vector<TunedDecision>& all, std::string path) : path_(std::move(path)) {
     for (const TunedDecision& d : all) {
       std::string why;
       const auto config = KernelConfig::parse(d.config, &why);
@@ -27,7 +28,20 @@ class StoredDecisions : public Decisions {
     return found == configs_.end() ? std::nullopt : std::optional(found->second);
   }
 
+  // For later processes: this one's dispatcher knows already.
+  void keep(const std::string& arch, int units, const Problem& problem, const Choice& choice) const override {
+    if (path_.empty()) return;
+    try {
+      Database(path_, Database::Mode::write)
+          .decide({{arch, units, to_string(problem), to_string(choice.config), choice.predicted_us,
+                    std::time(nullptr)}});
+    } catch (const Error& e) {
+      warn_once("database " + path_, std::string(e.what()) + "; what model_topk measured is not kept");
+    }
+  }
+
  private:
+  std::string path_;
   std::map<std::tuple<std::string, int, std::string>, Choice> configs_;
 };
 
@@ -41,14 +55,14 @@ std::string default_tune_db() {
 
 std::shared_ptr<const Decisions> open_decisions(const std::string& path, bool must_read) {
   std::vector<TunedDecision> all;
-  if (path.empty() || (!must_read && !path_exists(path))) return std::make_shared<StoredDecisions>(all);
+  if (path.empty() || (!must_read && !path_exists(path))) return std::make_shared<StoredDecisions>(all, path);
   try {
     all = Database(path, Database::Mode::read).decisions();
   } catch (const Error& e) {
     if (must_read) throw;
     warn_once("database " + path, std::string(e.what()) + "; going on without its decisions");
   }
-  return std::make_shared<StoredDecisions>(all);
+  return std::make_shared<StoredDecisions>(all, path);
 }
 
 }  // namespace tessera

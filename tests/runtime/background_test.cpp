@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -166,6 +167,36 @@ TEST_F(TopK, ManyThreadsGetOneKernelWhileItIsReplaced) {
   EXPECT_EQ(wrong, 0);
   d.settle();
   EXPECT_EQ(to_string(d.get(problem_).choice().config), fast_);
+}
+
+// What is told to keep is what the dispatcher goes on with.
+struct Kept : Decisions {
+  std::optional<Choice> find(const std::string&, int, const Problem&) const override { return std::nullopt; }
+  void keep(const std::string& arch, int units, const Problem& problem, const Choice& choice) const override {
+    std::lock_guard lock(mutex);
+    all.push_back(arch + ' ' + std::to_string(units) + ' ' + to_string(problem) + " -> " +
+                  to_string(choice.config));
+    us = choice.predicted_us;
+  }
+  mutable std::mutex mutex;
+  mutable std::vector<std::string> all;
+  mutable double us = 0;
+};
+
+TEST_F(TopK, TheWinnerIsToldToTheDecisions) {
+  for (bool background : {true, false}) {
+    DispatcherOptions o = options();
+    o.background = background;
+    const auto kept = std::make_shared<Kept>();
+    o.decisions = kept;
+    Dispatcher d(o);
+    d.get(problem_);
+    d.settle();
+    const std::string arch = d.describe().at("arch").as_string();
+    ASSERT_EQ(kept->all.size(), 1u);
+    EXPECT_EQ(kept->all[0], arch + " 1 " + to_string(problem_) + " -> " + fast_);
+    EXPECT_GT(kept->us, 0);
+  }
 }
 
 TEST_F(TopK, WithoutBackgroundTheFirstGetWaits) {

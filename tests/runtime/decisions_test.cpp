@@ -1,6 +1,7 @@
 // Stored decisions go before the policy, where the policy says so and the configuration still serves.
 #include <gtest/gtest.h>
 
+#include "runtime/selection.h"
 #include "tessera/dispatcher.h"
 #include "tessera/error.h"
 #include "tessera/registry.h"
@@ -60,6 +61,20 @@ TEST(Decisions, ThatAreNotLegalOrNotDeclaredCountAsAbsent) {
   DispatcherOptions o = options(Policy::model, unlikely());
   o.registry = Registry::parse("exact cpu_packed tile=6x64 inst=1x16x1");
   EXPECT_EQ(to_string(Dispatcher(o).select(kProblem).config), "cpu_packed tile=6x64 inst=1x16x1");
+}
+
+TEST(Raced, AsManyAsTheModelMayConfuse) {
+  std::vector<Candidate> c;
+  for (double us : {10.0, 10.4, 10.9, 11.2, 14.0}) c.push_back({{}, us});
+  const auto count = [&](int top_k, double band) { return raced({.top_k = top_k}, band, c); };
+  EXPECT_EQ(count(0, 0), 1u);
+  EXPECT_EQ(count(0, 0.05), 2u);
+  EXPECT_EQ(count(0, 0.1), 3u);
+  EXPECT_EQ(count(0, 1), 5u);
+  EXPECT_EQ(count(2, 0), 2u) << "asked for";
+  EXPECT_EQ(count(9, 0), 5u);
+  c.assign(100, {{}, 1.0});
+  EXPECT_EQ(count(0, 0.1), static_cast<size_t>(kMostRaced));
 }
 
 }  // namespace

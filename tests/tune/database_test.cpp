@@ -95,6 +95,23 @@ TEST_F(DatabaseFile, DamageIsToldAndARunGoesOnWithout) {
   EXPECT_FALSE(open_decisions(dir_.path() + "/missing")->find("some_arch", 2, Problem::parse(kProblem)));
 }
 
+TEST_F(DatabaseFile, WhatARaceDecidedIsThereForTheNextProcess) {
+  const Problem p = Problem::parse(kProblem);
+  std::string why;
+  const auto decisions = open_decisions(path_);  // no file yet
+  decisions->keep("some_arch", 2, p, {*KernelConfig::parse(kFast, &why), 2.5, ChoiceSource::measured});
+  const auto later = open_decisions(path_, true)->find("some_arch", 2, p);
+  ASSERT_TRUE(later);
+  EXPECT_EQ(to_string(later->config), kFast);
+  EXPECT_EQ(later->predicted_us, 2.5);
+  EXPECT_EQ(later->source, ChoiceSource::tuned);
+  EXPECT_FALSE(decisions->find("some_arch", 2, p)) << "read once, when opened";
+  // Nowhere to write: said once, and no more.
+  open_decisions("")->keep("some_arch", 2, p, *later);
+  write_file_whole(path_ + ".file", "");
+  open_decisions(path_ + ".file/tune.sqlite")->keep("some_arch", 2, p, *later);
+}
+
 TEST_F(DatabaseFile, DecisionsAreForTheirDevice) {
   Database(path_, Mode::write).decide({{"some_arch", 2, kProblem, kFast, 2.5, 200}});
   const auto decisions = open_decisions(path_);
