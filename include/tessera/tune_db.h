@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-// TESSERA_DB, else tune.sqlite in the user's cache directory; "" when there is neither.
+// TESSERA_DB ("none": no database), else tune.sqlite in the user's cache directory; "" when there is neither.
 std::string default_tune_db();
 
 // The decisions stored in a database of measurements, read once, now. A missing file holds none. What cannot

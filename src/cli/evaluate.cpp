@@ -24,6 +24,9 @@ constexpr Option kOptions[] = {
     {"--limit-s", "S", "seconds one configuration may take to give a sign of life (10)"},
     {"--group", "N", "configurations timed in turn in one child (64)"},
     {"--budget-ms", "MS", "measuring time of each configuration, at most (10)"},
+    {"--repeat", "N", "times that a disturbed group is measured again, at most (2)"},
+    {"--directory", "DIR", "keep the fresh times there, and go on from those that are there", Complete::file},
+    {"--shard", "I/N", "time the I-th of N parts only, from 1; needs --directory"},
 };
 
 int run(const Invocation& call) {
@@ -33,6 +36,9 @@ int run(const Invocation& call) {
   const TrainingData data = measured(call, detect_cpu().name);
   const Model& model = model_for(d.model, data.arch, data.problems[0].problem);
   EvaluateOptions options{.sweep = sweep_options(call), .device = d.device};
+  options.directory = call.value("--directory");
+  if (options.sweep.shards > 1 && options.directory.empty())
+    throw UsageError("--shard needs --directory, where the parts meet");
   if (call.has("--peer")) options.peer = Peer::load(call.value("--peer"));
   finish_step_on_interrupt();
   Evaluation e;

@@ -40,6 +40,7 @@ constexpr Option kOptions[] = {
     {"--group", "N", "run: configurations timed in turn in one child (64)"},
     {"--budget-ms", "MS", "run: measuring time of each configuration, at most (10)"},
     {"--cold", "", "run: measure with swept caches"},
+    {"--repeat", "N", "run: times that a disturbed group is measured again, at most (2)"},
 };
 
 // Schedulers that tell each of their processes which of how many it is.
@@ -58,16 +59,7 @@ std::optional<int64_t> variable(const char* name) {
 }
 
 void choose_shard(const Invocation& call, SweepOptions& o) {
-  if (call.has("--shard")) {
-    const std::string text = call.value("--shard");
-    const auto parts = split(text, '/');
-    const auto i = parse_int(parts[0]), n = parts.size() == 2 ? parse_int(parts[1]) : std::nullopt;
-    if (!i || !n || *i < 1 || *i > *n || *n > 100000)
-      throw UsageError("--shard takes I/N with 1 <= I <= N, not '" + text + "'");
-    o.shard = static_cast<int>(*i) - 1;
-    o.shards = static_cast<int>(*n);
-    return;
-  }
+  if (call.has("--shard")) return;
   for (const Scheduler& s : kSchedulers) {
     const auto rank = variable(s.rank), count = variable(s.count);
     if (!rank || !count || *count < 2) continue;

@@ -37,6 +37,16 @@ SweepOptions sweep_options(const Invocation& call) {
   o.group = static_cast<size_t>(call.integer("--group", static_cast<int64_t>(o.group), 1));
   o.timing.budget_ms = call.number("--budget-ms", o.timing.budget_ms);
   o.timing.cold = call.has("--cold");
+  o.repeat_disturbed = static_cast<int>(call.integer("--repeat", o.repeat_disturbed, 0));
+  if (call.has("--shard")) {
+    const std::string text = call.value("--shard");
+    const auto parts = split(text, '/');
+    const auto i = parse_int(parts[0]), n = parts.size() == 2 ? parse_int(parts[1]) : std::nullopt;
+    if (!i || !n || *i < 1 || *i > *n || *n > 100000)
+      throw UsageError("--shard takes I/N with 1 <= I <= N, not '" + text + "'");
+    o.shard = static_cast<int>(*i) - 1;
+    o.shards = static_cast<int>(*n);
+  }
   return o;
 }
 

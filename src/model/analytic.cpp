@@ -6,7 +6,7 @@
 namespace tessera {
 namespace {
 
-// On the problems for validation of x86_amx that models/ keeps times of.
+// On the problems for validation that models/ keeps times of.
 constexpr double kBand = 0.15;
 
 class Analytic : public Model {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include "base/fs.h"
@@ -106,6 +107,18 @@ double peer_ratio(const EvaluatedProblem& row, const std::string& cache_dir, con
   return timed.time_us > 0 && !timed.peers.empty() ? timed.peers[0].time_us / timed.time_us : 0;
 }
 
+// Shards write the same plan, whoever is first.
+void keep_plan(const SweepPlan& plan, const std::string& directory) {
+  const std::string path = directory + "/plan.json", text = to_json(plan).dump();
+  if (!path_exists(path)) {
+    make_directories(directory);
+    write_file_whole(path, text);
+  } else if (read_file(path) != text) {
+    throw Error(ErrorCode::bad_input, "'" + directory + "' holds the times of another evaluation",
+                "name another directory");
+  }
+}
+
 // Share of the problems whose best is as fast.
 double hit(const Evaluation& e, double EvaluatedProblem::*us) {
   const auto hits = std::count_if(e.problems.begin(), e.problems.end(),
@@ -162,11 +175,12 @@ Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, Eva
     plan.problems.push_back(std::move(planned));
     asked.push_back(std::move(a));
   }
-  const TempDir dir(temp_directory());
-  write_sweep_plan(plan, dir.path());
-  if (options.sweep.cache_dir.empty()) options.sweep.cache_dir = dir.path() + "/kernels";
-  run_sweep(dir.path(), options.sweep, progress);
-  const SweepResults results = SweepResults::read(dir.path());
+  std::optional<TempDir> temporary;
+  if (options.directory.empty()) options.directory = temporary.emplace(temp_directory()).path();
+  keep_plan(plan, options.directory);
+  if (options.sweep.cache_dir.empty()) options.sweep.cache_dir = options.directory + "/kernels";
+  run_sweep(options.directory, options.sweep, progress);
+  const SweepResults results = SweepResults::read(options.directory);
   Evaluation out{std::string(model.name()), {}, 0};
   if (const auto* learned = dynamic_cast<const LearnedModel*>(&model)) out.importance = learned->importance();
   for (size_t i = 0; i < asked.size(); ++i) {

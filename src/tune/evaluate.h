@@ -38,6 +38,7 @@ struct Evaluation {
 struct EvaluateOptions {
   SweepOptions sweep;  // but its rounds, which are the evaluation's own: no candidate is given up early
   std::string device = "cpu";
+  std::string directory{};             // of the fresh times, which are not taken again; "" = none stays
   std::shared_ptr<const Peer> peer{};  // timed beside the choices
 };
 

@@ -23,6 +23,7 @@ using Configs = std::vector<KernelConfig>;
 
 constexpr int kVersion = 1;
 constexpr double kGuidedShare = 2.0 / 3;
+constexpr double kHopeless = 5;  // times the best prediction: only time is lost on what is slower
 
 struct Chooser {
   const GemmView& view;
@@ -67,7 +68,10 @@ Configs guided(Chooser& c, Configs legal) {
   std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return us[x] < us[y]; });
   Configs best, rest;
   const auto wanted = static_cast<size_t>(static_cast<double>(c.count) * kGuidedShare + 0.5);
-  for (size_t i = 0; i < order.size(); ++i) (i < wanted ? best : rest).push_back(legal[order[i]]);
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i >= wanted && us[order[i]] > us[order[0]] * kHopeless) break;
+    (i < wanted ? best : rest).push_back(legal[order[i]]);
+  }
   c.shuffle(rest);
   for (const KernelConfig& k : rest) {
     if (best.size() < c.count) best.push_back(k);

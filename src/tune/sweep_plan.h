@@ -35,7 +35,8 @@ struct SweepPlan {
 //   all            every one
 //   random:N       N of them, evenly
 //   stratified:N   N of them, families and tile shapes in turn
-//   guided:N       N of them: two thirds best predicted by the model, the rest evenly
+//   guided:N       N of them: two thirds best predicted by the model, the rest evenly from what is predicted
+//                  to take less than five times as long as the best
 // Draws depend on the seed and the problem's text alone.
 struct SweepCandidates {
   std::string strategy = "all";

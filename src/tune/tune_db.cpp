@@ -48,7 +48,8 @@ class StoredDecisions : public Decisions {
 }  // namespace
 
 std::string default_tune_db() {
-  if (const char* path = std::getenv("TESSERA_DB"); path && *path) return path;
+  if (const char* path = std::getenv("TESSERA_DB"); path && *path)
+    return path == std::string_view("none") ? "" : path;
   const std::string cache = user_cache_directory();
   return cache.empty() ? "" : cache + "/tune.sqlite";
 }
