@@ -117,9 +117,9 @@ class UnpackedKernel : public CpuKernel {
       return cached || cols_of(view_, config_) <= config_.tile_n ? std::numeric_limits<int32_t>::max()
                                                                  : kLines;
     }
-    // As much of k as lets the columns of a tile, those of the next one and the rows share the first-level
-    // cache.
-    const int64_t lines = 2 * config_.tile_n + config_.tile_m;
+    // As much of k as lets the columns of a tile and those of the next one stay in three quarters of the
+    // first-level cache; rows pass through the rest.
+    const int64_t lines = 2 * config_.tile_n;
     const int64_t bytes = std::clamp<int64_t>(arch.l1.bytes * 3 / 4 / lines / 256 * 256, 512, 4096);
     return bytes / std::max(bytes_of(view_.a.type), bytes_of(view_.b.type));
   }
