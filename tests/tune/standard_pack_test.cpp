@@ -4,9 +4,9 @@
 #include "backend/backend.h"
 #include "codegen/render.h"
 #include "core/gemm_view.h"
-#include "tune/suite.h"
 #include "runtime/pack.h"
 #include "tessera/dispatcher.h"
+#include "tune/suite.h"
 
 namespace tessera {
 namespace {
@@ -35,13 +35,14 @@ TEST_P(StandardPack, HoldsNineTenthsOfWhatIsChosen) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Suites, StandardPack,
-    testing::Values(Case{"cpu_gemm", "f32"}, Case{"cpu_gemm", "bf16"}, Case{"cpu_gemm", "i8"},
-                    Case{"cpu_conv_fwd", "f32"}, Case{"cpu_conv_fwd", "bf16"},
-                    Case{"cpu_conv_bwd_data", "f32"}, Case{"cpu_conv_bwd_data", "bf16"},
-                    Case{"cpu_conv_bwd_weight", "f32"}, Case{"cpu_conv_bwd_weight", "bf16"}),
-    [](const auto& of) { return std::string(of.param.suite) + "_" + of.param.dtype; });
+INSTANTIATE_TEST_SUITE_P(Suites, StandardPack,
+                         testing::Values(Case{"cpu_gemm", "f32"}, Case{"cpu_gemm", "bf16"},
+                                         Case{"cpu_gemm", "i8"}, Case{"cpu_conv_fwd", "f32"},
+                                         Case{"cpu_conv_fwd", "bf16"}, Case{"cpu_conv_bwd_data", "f32"},
+                                         Case{"cpu_conv_bwd_data", "bf16"},
+                                         Case{"cpu_conv_bwd_weight", "f32"},
+                                         Case{"cpu_conv_bwd_weight", "bf16"}),
+                         [](const auto& of) { return std::string(of.param.suite) + "_" + of.param.dtype; });
 
 }  // namespace
 }  // namespace tessera
