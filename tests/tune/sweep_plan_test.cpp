@@ -42,9 +42,7 @@ TEST(SweepPlan, StrategiesChooseSoManyOfTheLegalOnes) {
       for (size_t c : all.problems[i].configs) legal.insert(to_string(all.configs[c]));
       for (size_t c : plan.problems[i].configs) chosen.insert(to_string(plan.configs[c]));
       // guided leaves out the hopeless among those it draws
-      if (strategy != std::string("guided:9")) {
-        EXPECT_EQ(chosen.size(), 9u) << strategy;
-      }
+      if (strategy != std::string("guided:9")) { EXPECT_EQ(chosen.size(), 9u) << strategy; }
       EXPECT_LE(chosen.size(), 9u) << strategy;
       EXPECT_GE(chosen.size(), 6u) << strategy;
       for (const std::string& c : chosen) EXPECT_TRUE(legal.count(c)) << strategy << ' ' << c;
