@@ -96,8 +96,8 @@ KernelConfig some_config(Random& r, const GemmView& v, const ArchSpec& arch) {
   return from[static_cast<size_t>(r.upto(static_cast<int64_t>(from.size())) - 1)];
 }
 
-void random_walk(const std::string& dtype, int count) {
-  Random r(std::hash<std::string>{}(dtype));
+void random_walk(const std::string& dtype, int part, int count) {
+  Random r(std::hash<std::string>{}(dtype + std::to_string(part)));
   Kernels kernels;
   for (int i = 0; i < count; ++i) {
     const std::string text = random_problem(r, dtype);
@@ -114,10 +114,25 @@ void random_walk(const std::string& dtype, int count) {
   }
 }
 
-TEST(ConvRandom, F32) { random_walk("f32", 900); }
-TEST(ConvRandom, Bf16) { random_walk("bf16", 700); }
-TEST(ConvRandom, F16) { random_walk("f16", 250); }
-TEST(ConvRandom, I8) { random_walk("i8", 200); }
+// In parts, which run side by side.
+struct Draws {
+  const char* dtype;
+  int part;
+};
+class ConvRandom : public testing::TestWithParam<Draws> {};
+
+TEST_P(ConvRandom, AgreesWithTheReference) { random_walk(GetParam().dtype, GetParam().part, 140); }
+
+std::vector<Draws> draws() {
+  std::vector<Draws> out;
+  for (const auto& [dtype, parts] : {std::pair{"f32", 7}, {"bf16", 5}, {"f16", 2}, {"i8", 2}}) {
+    for (int part = 0; part < parts; ++part) out.push_back({dtype, part});
+  }
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(Types, ConvRandom, testing::ValuesIn(draws()), [](const auto& p) {
+  return std::string(p.param.dtype) + "_" + std::to_string(p.param.part);
+});
 
 TEST(ConvReference, AgreesWithOneDnn) {
   std::shared_ptr<const Peer> peer;
