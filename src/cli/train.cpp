@@ -22,8 +22,8 @@ constexpr Option kOptions[] = {
     {"--out", "FILE", "the model file; FILE.json is its manifest (models/ARCH/OP.model)", Complete::file},
     {"--from", "FILE", "warm start: this model's trees, and more", Complete::file},
     {"--rounds", "N", "trees at most (300)"},
-    {"--depth", "N", "of a tree (6)"},
-    {"--rate", "R", "learning rate (0.06)"},
+    {"--depth", "N", "of a tree (7)"},
+    {"--rate", "R", "learning rate (0.04)"},
     {"--seed", "N", "of the draws (1)"},
 };
 

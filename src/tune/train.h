@@ -31,8 +31,8 @@ ModelScore score_of(std::span<const double> efficiency);  // top3, top5 and hits
 
 struct TrainOptions {
   int rounds = 300;  // trees at most
-  int depth = 6;
-  double rate = 0.06;
+  int depth = 7;
+  double rate = 0.04;
   int patience = 60;  // trees without a better choice on the fold for validation, then training ends
   uint64_t seed = 1;
   int threads = 2;

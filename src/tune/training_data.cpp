@@ -19,6 +19,9 @@ constexpr const char* kSplits = "models/splits.json";
 constexpr std::array<std::string_view, 3> kFolds = {"train", "valid", "test"};
 constexpr uint64_t kValidOneIn = 8;
 
+// A group whose anchor was slower than the quickest by more than this shared its core's units with others.
+constexpr double kShared = 1.6;
+
 // The problem without what a suite's row leaves open.
 std::string shape_text(Problem p) {
   p.a = p.b = p.out = p.d = DType::f32;
@@ -117,7 +120,9 @@ TrainingData training_data(const Database& db, const std::string& arch, const st
   struct Latest {
     int64_t time;
     double us;  // 0: not right
+    double anchor_us;
   };
+  std::map<std::string, double> quickest;  // anchor, by types
   std::map<std::string, std::map<std::string, Latest>> problems;
   std::set<int> seen;
   std::set<std::string> processors;
@@ -128,7 +133,13 @@ TrainingData training_data(const Database& db, const std::string& arch, const st
             processors.insert(m.device.processor);
             const SweepRecord& r = m.record;
             Latest& there = problems[r.problem][r.config];
-            if (r.time >= there.time) there = {r.time, r.outcome == SweepOutcome::ok ? r.median_us : 0};
+            // Disturbances only add: the least sample is nearest to what the kernel takes.
+            if (r.time >= there.time)
+              there = {r.time, r.outcome == SweepOutcome::ok ? r.best_us : 0, r.anchor_us};
+            if (r.anchor_us <= 0) return;
+            double& least =
+                quickest.try_emplace(types_text(Problem::parse(r.problem)), r.anchor_us).first->second;
+            least = std::min(least, r.anchor_us);
           });
   if (problems.empty()) {
     throw Error(ErrorCode::bad_input, "no measurement of " + operation + " on " + arch + " in " + db.path(),
@@ -148,7 +159,9 @@ TrainingData training_data(const Database& db, const std::string& arch, const st
     MeasuredProblem p{.problem = Problem::parse(text)};
     p.view = lower(p.problem);
     p.fold = fold_of(p.problem);
+    const auto least = quickest.find(types_text(p.problem));
     for (const auto& [config, latest] : configs) {
+      if (least != quickest.end() && latest.anchor_us > least->second * kShared) continue;
       std::string why;
       const auto c = KernelConfig::parse(config, &why);
       if (!c || latest.us <= 0) continue;

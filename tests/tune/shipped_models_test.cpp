@@ -1,0 +1,65 @@
+// The models in the tree are what their measurements made of them, and serve where they are better.
+#include <gtest/gtest.h>
+
+#include "base/embedded.h"
+#include "base/fs.h"
+#include "base/text.h"
+#include "model/learned.h"
+#include "tessera/dispatcher.h"
+#include "tune/train.h"
+#include "tune/training_file.h"
+
+namespace tessera {
+namespace {
+
+// "models/ARCH/OPERATION" of every shipped model.
+std::vector<std::string> shipped() {
+  std::vector<std::string> out;
+  for (const EmbeddedFile& f : embedded_files()) {
+    if (glob_match("models/*/*.model", f.path)) out.emplace_back(f.path.substr(0, f.path.size() - 6));
+  }
+  return out;
+}
+
+TrainingData times_of(const std::string& model) {
+  const std::string path = std::string(TESSERA_SOURCE_DIR) + "/" + model + ".times";
+  return parse_training_data(read_file(path), path);
+}
+
+TEST(ShippedModels, AreOfTheTimesBesideThem) {
+  ASSERT_FALSE(shipped().empty());
+  for (const std::string& name : shipped()) {
+    const TrainingData data = times_of(name);
+    const auto model = LearnedModel::parse(find_embedded_file(name + ".model")->text, name);
+    EXPECT_EQ(model->made().at("data").as_string(), data.hash()) << name;
+    EXPECT_EQ(model->scope().types, data.types) << name;
+    EXPECT_GT(model->band(), 0) << name;
+    EXPECT_EQ(name, "models/" + data.arch.name + "/" + data.operation);
+  }
+}
+
+TEST(ShippedModels, ChooseBetterThanTheAnalyticModelOnNetworksTheyNeverSaw) {
+  for (const std::string& name : shipped()) {
+    const TrainingData data = times_of(name);
+    const auto model = LearnedModel::parse(find_embedded_file(name + ".model")->text, name);
+    const ModelScore learned = score(data, Fold::test, predictor(*model, data.arch)),
+                     analytic = score(data, Fold::test, predictor(analytic_model(), data.arch));
+    EXPECT_GT(learned.mean, analytic.mean) << name;
+    EXPECT_GE(learned.top3, analytic.top3) << name;
+  }
+}
+
+TEST(ShippedModels, AreUsedUnasked) {
+  for (const std::string& name : shipped()) {
+    const TrainingData data = times_of(name);
+    const Problem& p = data.problems[0].problem;
+    const auto model_of = [&](int threads) {
+      return Dispatcher({.device = "null:" + data.arch.name, .threads = threads}).explain(p).model;
+    };
+    EXPECT_EQ(model_of(data.arch.compute_units), data.arch.name + "/" + data.operation);
+    EXPECT_EQ(model_of(data.arch.compute_units + 6), "analytic") << "never measured";
+  }
+}
+
+}  // namespace
+}  // namespace tessera
