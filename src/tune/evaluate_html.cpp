@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-constexpr double kWidth = 420, kHeight = 260, kEdge = 36;
+constexpr double kWidth = 450, kHeight = 270, kEdge = 60;
 constexpr size_t kWorst = 20, kFeatures = 15;
 
 constexpr const char* kHead =
@@ -142,10 +142,9 @@ std::string to_html(const Evaluation& e) {
                    distribution(e, &EvaluatedProblem::analytic_us, "#c60") +
                    distribution(e, &EvaluatedProblem::choice_us, "#06c") +
                    distribution(e, &EvaluatedProblem::top3_us, "#093"),
-               "efficiency",
-               e.peer.empty()
-                   ? "share of problems; blue: choice, green: of three, orange: analytic"
-                   : "share of problems; blue: choice, green: of three, orange: analytic, grey: the peer");
+               "efficiency that a share of the problems reaches",
+               e.peer.empty() ? "blue: choice, green: of three, orange: analytic"
+                              : "blue: choice, green: of three, orange: analytic, grey: peer");
   out += chart("scatter", scatter(e), "measured time, logarithmic", "predicted time");
   out += "<h2>Regimes</h2><table id=\"regimes\">" + std::string(kScoreHead);
   for (const Json& r : all.at("regimes").items()) out += row(r.at("regime").as_string(), r);
