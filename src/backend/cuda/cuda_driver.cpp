@@ -8,6 +8,7 @@ namespace tessera::cuda {
 namespace {
 
 constexpr Result kOutOfMemory = 2;
+constexpr uint64_t kLineBytes = 128;  // of L2
 
 // Errors after which a context answers every call with the same error, by the range cuda.h keeps for them.
 bool poisons(Result r) { return r == 700 || r == 702 || (r >= 710 && r <= 720 && r != 712 && r != 713); }
@@ -214,10 +215,13 @@ tsr::TensorMap CudaDriver::encode(const BoxedTensor& t, const void* at, const ch
   // Swizzles 32B, 64B, 128B are 1, 2, 3 in the driver's order.
   const uint32_t bytes = t.box_inner * static_cast<uint32_t>(t.element);
   const int swizzle = bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0;
+  // Of 256 bytes that L2 is asked for, half would be another row's where rows do not begin with lines.
+  const bool lines = strides[0] % kLineBytes == 0 && strides[1] % kLineBytes == 0;
   tsr::TensorMap map;
   Current current(*this);
-  if (const Result r = cu_.encode_tiled(&map, static_cast<int>(t.type), 3, const_cast<void*>(at), dims,
-                                        strides, box, ones, 0, swizzle, kMapPromote256, 0)) {
+  if (const Result r =
+          cu_.encode_tiled(&map, static_cast<int>(t.type), 3, const_cast<void*>(at), dims, strides, box, ones,
+                           0, swizzle, lines ? kMapPromote256 : kMapPromote128, 0)) {
     throw Error(ErrorCode::bad_input,
                 std::string("the driver makes no tensor map of buffer ") + what + " (error " +
                     std::to_string(r) + ")",

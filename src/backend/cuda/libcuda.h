@@ -41,7 +41,7 @@ inline constexpr int kAttributeClockKhz = 13, kAttributeMultiprocessors = 16, kA
 inline constexpr int kFunctionMaxDynamicShared = 8;
 
 enum class MapType : int { u8 = 0, i32 = 3, f16 = 6, f32 = 7, bf16 = 9 };
-inline constexpr int kMapPromote256 = 3;
+inline constexpr int kMapPromote128 = 2, kMapPromote256 = 3;
 
 // X(member, symbol, arguments)
 #define TESSERA_LIBCUDA(X)                                                                                 \
