@@ -85,6 +85,7 @@ enum class Raster : int { along_n, along_m };  // which way consecutive blocks w
   X(persistent, "persistent", 0, "1: one workgroup per compute unit walks over blocks")   \
   X(cluster_m, "cluster", 1, "workgroups of a cluster along m")                           \
   X(cluster_n, "cluster", 1, "workgroups of a cluster along n")                           \
+  X(cluster_k, "cluster_k", 1, "workgroups of a cluster that add up parts of k")          \
   X(raster, "raster", 0, "order in which blocks are walked")                              \
   X(swizzle, "swizzle", 1, "blocks per raster band")                                      \
   X(wave_groups, "wave_groups", 1, "groups of waves that alternate")                      \

@@ -49,6 +49,19 @@ __device__ __forceinline__ void registers_down() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
+// Where this block's shared memory at `address` is in another block of the cluster.
+__device__ __forceinline__ u32 remote_address(u32 address, u32 rank) {
+  u32 remote;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  return remote;
+}
+__device__ __forceinline__ void load_remote(u32 from, u32 (&v)[4]) {
+  asm volatile("ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "r"(from)
+               : "memory");
+}
+
 // mbarriers, by shared-memory address.
 __device__ __forceinline__ void mbarrier_init(u32 bar, int count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory");
@@ -165,6 +178,11 @@ __device__ __forceinline__ void store_shared(u32 to, u32 v) {
 }
 __device__ __forceinline__ void store_shared(u32 to, u32 v, u32 w) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(v), "r"(w) : "memory");
+}
+
+__device__ __forceinline__ void store_shared(u32 to, u32 a, u32 b, u32 c, u32 d) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
 }
 
 __device__ __forceinline__ void load_shared(u32 from, u32 (&v)[1]) {

@@ -5,10 +5,12 @@
 // The kernel sees rows x cols, C = A B; with swap_ab these are the problem's n x m and the product is written
 // transposed. A team is the warpgroups that share a tile: the cooperative schedule has one team, ping-pong
 // two that alternate, so that one multiplies while the other stores. Blocks of a cluster share the stages of
-// the operand they have in common: each loads a part of it and multicasts it.
+// the operand they have in common: each loads a part of it and multicasts it. With cluster_k they have parts
+// of k of the same tile, and add these up through each other's shared memory.
 #pragma once
 
 #include "cuda/realign.h"
+#include "cuda/tma_ws_parts.h"
 #include "cuda/tma_ws_store.h"
 #include "cuda/tma_ws_walk.h"
 #include "cuda/wgmma.h"
@@ -16,11 +18,13 @@
 namespace tsr {
 
 template <class C>
-struct tma_ws : TmaWsStore<C> {
+struct tma_ws : TmaWsConfig<C> {
   typedef TmaWsParams Params;
   typedef TmaWsConfig<C> T;
   typedef TmaWsWalk<C> Walk;
   typedef typename Walk::Work Work;
+  typedef TmaWsParts<C> Parts;
+  typedef TmaWsShared<C> Shared;
   typedef typename T::Acc Acc;
   using T::kAccs;
   using T::kAlongA;
@@ -31,21 +35,20 @@ struct tma_ws : TmaWsStore<C> {
   using T::kBlocksM;
   using T::kBytesA;
   using T::kBytesB;
-  using T::kBytesC;
   using T::kCluster;
+  using T::kClusterK;
   using T::kElement;
   using T::kGroupBarrier;
   using T::kGroups;
-  using T::kInteger;
   using T::kPartsA;
   using T::kPartsB;
   using T::kPromote;
   using T::kRowsB;
   using T::kShape;
+  using T::kSharing;
   using T::kStages;
   using T::kStoreTma;
   using T::kSwizzled;
-  using T::kTeamBarrier;
   using T::kTeamGroups;
   using T::kTeams;
   using T::kTurnBarrier;
@@ -65,17 +68,6 @@ struct tma_ws : TmaWsStore<C> {
       phase ^= (at / kStages) & 1;
       slot = at % kStages;
     }
-  };
-
-  struct Shared {
-    u32 a, b, c, full, empty, flag;
-    __device__ __forceinline__ explicit Shared(u32 base)
-        : a(base),
-          b(a + kStages * kBytesA),
-          c(b + kStages * kBytesB),
-          full(c + kBytesC),
-          empty(full + 8 * kStages),
-          flag(empty + 8 * kStages) {}
   };
 
   static __device__ __forceinline__ void load_box(u32 to, const TensorMap* map, u32 bar, u16 mask, int x,
@@ -109,10 +101,11 @@ struct tma_ws : TmaWsStore<C> {
 
   static __device__ __forceinline__ void produce(const Params& params, const Shared& s, int rank) {
     const TmaWsArgs& args = params.args;
-    int rank_m = rank % C::cluster_m, rank_n = rank / C::cluster_m;
+    const int sharing = rank % kSharing, rank_m = sharing % C::cluster_m, rank_n = sharing / C::cluster_m;
     u16 mask_a = 0, mask_b = 0;
     for (int j = 0; j < C::cluster_n; ++j) mask_a |= 1 << (rank_m + j * C::cluster_m);
     for (int i = 0; i < C::cluster_m; ++i) mask_b |= 1 << (i + rank_n * C::cluster_m);
+    mask_a <<= rank - sharing, mask_b <<= rank - sharing;
 
     Ring ring;
     Walk walk(args, rank);
@@ -142,7 +135,7 @@ struct tma_ws : TmaWsStore<C> {
     }
     ptx::let_next_kernel_start();
     // A block must not end while another of its cluster can still arrive on its barriers.
-    if constexpr (kCluster > 1) {
+    if constexpr (kSharing > 1) {
       for (int i = 0; i < kStages; ++i) {
         ptx::mbarrier_wait(s.empty + 8 * ring.slot, ring.phase ^ 1);
         ring.advance();
@@ -169,10 +162,11 @@ struct tma_ws : TmaWsStore<C> {
   static constexpr int row_offset(int i) { return (kAlongA ? i * 64 * 128 : i * kBlockK * 128) / 16; }
 
   static __device__ __forceinline__ void release(u32 empty, int lane) {
-    if constexpr (kCluster == 1) {
+    if constexpr (kSharing == 1) {
       if (lane == 0) ptx::mbarrier_arrive(empty);
     } else {
-      if (lane < kCluster) ptx::mbarrier_arrive_remote(empty, lane);
+      const u32 first = kClusterK == 1 ? 0 : ptx::cluster_rank() / kSharing * kSharing;
+      if (lane < kSharing) ptx::mbarrier_arrive_remote(empty, first + lane);
     }
   }
 
@@ -243,66 +237,6 @@ struct tma_ws : TmaWsStore<C> {
     }
   }
 
-  // Adds the parts of k in their order. True for the block that came last and holds the sum; the others are
-  // done.
-  static __device__ __forceinline__ bool reduce(Acc (&acc)[kBlocksM][kAccs], const Work& w, const Shared& s,
-                                                const TmaWsArgs& args, int team, int group) {
-    constexpr int kVectors = kBlocksM * kAccs / 4;
-    const int thread = threadIdx.x % 128;
-    float4* base = reinterpret_cast<float4*>(args.partials) + group * (kVectors * 128) + thread;
-    const auto sums = [&](int part) {
-      return base + static_cast<i64>(w.sums_of(part)) * (kBlockM * kBlockN / 4);
-    };
-    float4* mine = sums(w.part);
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      const Acc* v = &acc[i * 4 / kAccs][i * 4 % kAccs];
-      __stcg(mine + i * 128, make_float4(as_float(v[0]), as_float(v[1]), as_float(v[2]), as_float(v[3])));
-    }
-    __threadfence();
-    ptx::named_barrier(kTeamBarrier + team, kTeamGroups * 128);
-    u32 flag = s.flag + 4 * team;
-    if (group == 0 && thread == 0) {
-      unsigned seen = atomicAdd(args.arrivals + w.block, 1u);
-      if (seen == w.parts - 1u) args.arrivals[w.block] = 0;
-      ptx::store_shared(flag, static_cast<u32>(seen == w.parts - 1u));
-      __threadfence();
-    }
-    ptx::named_barrier(kTeamBarrier + team, kTeamGroups * 128);
-    u32 last[1];
-    ptx::load_shared(flag, last);
-    if (!last[0]) return false;
-    __threadfence();
-    // Of two parts either order gives the same sum: what this block has stays where it is.
-    const bool two = w.parts == 2;
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      Acc* v = &acc[i * 4 / kAccs][i * 4 % kAccs];
-      if (!two) v[0] = v[1] = v[2] = v[3] = 0;
-    }
-#pragma unroll 1
-    for (int p = 0; p < w.parts; ++p) {
-      if (two && p == w.part) continue;
-      const float4* from = sums(p);
-#pragma unroll
-      for (int i = 0; i < kVectors; ++i) {
-        Acc* v = &acc[i * 4 / kAccs][i * 4 % kAccs];
-        float4 x = __ldcg(from + i * 128);
-        v[0] += as_acc(x.x), v[1] += as_acc(x.y), v[2] += as_acc(x.z), v[3] += as_acc(x.w);
-      }
-    }
-    return true;
-  }
-  static __device__ __forceinline__ float as_float(float x) { return x; }
-  static __device__ __forceinline__ float as_float(int x) { return __int_as_float(x); }
-  static __device__ __forceinline__ Acc as_acc(float x) {
-    if constexpr (kInteger) {
-      return __float_as_int(x);
-    } else {
-      return x;
-    }
-  }
-
   static __device__ __forceinline__ void consume(const TensorMap* c, const TmaWsArgs& args, const Shared& s,
                                                  int rank, int consumer) {
     int team = consumer / kTeamGroups, group = consumer % kTeamGroups, lane = threadIdx.x % 32;
@@ -328,13 +262,18 @@ struct tma_ws : TmaWsStore<C> {
 #pragma unroll 1
     while (more) {
       multiply(acc, w, s, ring, team, group, lane);
-      if (!kPartial || w.parts == 1 || reduce(acc, w, s, args, team, group))
+      if constexpr (kClusterK > 1) Parts::exchange(acc, s, rank, group);
+      if (!kPartial || w.parts == 1 || Parts::reduce(acc, w, s, args, team, group))
         TmaWsStore<C>::store(acc, c, w.m + group * kBlocksM * 64, w.n, w.batch, memory, args,
-                             kGroupBarrier + consumer, rounds);
+                             kGroupBarrier + consumer, rounds, group, rank / kSharing);
       more = walk.next(w);
       if constexpr (kTeams > 1) leave_to_other_team();
     }
     if (kStoreTma && threadIdx.x % 128 == 0) ptx::tma_store_wait_read<0>();
+    if constexpr (kClusterK > 1) {
+      __syncwarp();
+      ptx::cluster_wait();
+    }
   }
 
   static __device__ __forceinline__ void run(const Params& params) {
@@ -345,7 +284,7 @@ struct tma_ws : TmaWsStore<C> {
     int rank = kCluster > 1 ? static_cast<int>(ptx::cluster_rank()) : 0;
     if (threadIdx.x < kStages) {
       ptx::mbarrier_init(s.full + 8 * threadIdx.x, 1);
-      ptx::mbarrier_init(s.empty + 8 * threadIdx.x, kCluster * C::wave_m);
+      ptx::mbarrier_init(s.empty + 8 * threadIdx.x, kSharing * C::wave_m);
       ptx::mbarrier_init_fence();
     } else if (threadIdx.x == 32) {
       ptx::prefetch_map(a);
@@ -368,6 +307,14 @@ struct tma_ws : TmaWsStore<C> {
     if (threadIdx.x < 128) {
       if constexpr (kDown > 0) ptx::registers_down<kDown>();
       if (threadIdx.x == 0) produce(params, s, rank);
+      if constexpr (kClusterK > 1) {
+        // The consumers' meeting takes all threads of the cluster.
+        __syncwarp();
+        ptx::cluster_arrive();
+        ptx::cluster_wait();
+        ptx::cluster_arrive();
+        ptx::cluster_wait();
+      }
     } else {
       if constexpr (kDown > 0) ptx::registers_up<kUp>();
       // Through a shuffle, for the compiler to know that it is the same in a whole warp.

@@ -15,6 +15,7 @@ struct TmaWsStore : TmaWsConfig<C> {
   using T::kBlockN;
   using T::kBlocksM;
   using T::kBuffers;
+  using T::kClusterK;
   using T::kInner;
   using T::kInnerBytes;
   using T::kOut;
@@ -71,12 +72,14 @@ struct TmaWsStore : TmaWsConfig<C> {
   // alpha * A B in the output type, by TMA. `row`: of the warpgroup's first row in C.
   static __device__ __forceinline__ void store_plain(Acc (&acc)[kBlocksM][kAccs], const TensorMap* map,
                                                      int first_row, int first_col, int batch, u32 memory,
-                                                     const TmaWsArgs& args, int barrier, int& rounds) {
+                                                     const TmaWsArgs& args, int barrier, int& rounds,
+                                                     int group, int part) {
     int thread = threadIdx.x % 128, warp = thread / 32, lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < kBlocksM; ++i) {
 #pragma unroll
       for (int slice = 0; slice < kSlices; ++slice) {
+        if (kClusterK > 1 && T::owner(group, i, slice) != part) continue;
         u32 buffer = memory + rounds % kBuffers * kSliceBytes;
         ++rounds;
         if (thread == 0) ptx::tma_store_wait_read<kBuffers - 1>();
@@ -142,10 +145,12 @@ struct TmaWsStore : TmaWsConfig<C> {
   // through local memory, for which the stages leave no cache.
   static __device__ __forceinline__ void store_general(Acc (&acc)[kBlocksM][kAccs], int first_row,
                                                        int first_col, int batch, u32 memory,
-                                                       const TmaWsArgs& args, int barrier) {
+                                                       const TmaWsArgs& args, int barrier, int group,
+                                                       int part) {
     constexpr int kColumns = kShape.epilogue_slice(), kAcross = kBlockN / kColumns;
 #pragma unroll 1
     for (int slice = 0; slice < kBlocksM * kAcross; ++slice) {
+      if (kClusterK > 1 && T::owner(group, slice / kAcross, slice % kAcross) != part) continue;
       ptx::named_barrier(barrier, 128);
 #pragma unroll
       for (int s = 0; s < kBlocksM * kAcross; ++s)
@@ -249,18 +254,18 @@ struct TmaWsStore : TmaWsConfig<C> {
     }
   }
 
-  // The warpgroup's rows from `row` on, columns from `col` on. `memory`: its own buffer. rounds: of that
-  // buffer so far.
+  // The warpgroup's rows from `row` on, columns from `col` on; with cluster_k the slices that part `part` of
+  // k owns. `memory`: the warpgroup's own buffer. rounds: of that buffer so far.
   static __device__ __forceinline__ void store(Acc (&acc)[kBlocksM][kAccs], const TensorMap* map, int row,
                                                int col, int batch, u32 memory, const TmaWsArgs& args,
-                                               int barrier, int& rounds) {
+                                               int barrier, int& rounds, int group, int part) {
     if constexpr (T::kStoreTma && C::epilogue_count == 0) {
       if (args.epilogue.beta == 0 && (!kRaw || args.epilogue.alpha == 1)) {
-        store_plain(acc, map, row, col, batch, memory, args, barrier, rounds);
+        store_plain(acc, map, row, col, batch, memory, args, barrier, rounds, group, part);
         return;
       }
     }
-    store_general(acc, row, col, batch, memory, args, barrier);
+    store_general(acc, row, col, batch, memory, args, barrier, group, part);
   }
 };
 

@@ -5,9 +5,9 @@
 
 namespace tsr {
 
-// Tiles of a cluster, all of k or with split_k a part of it. With stream_k the steps of the first
-// stream_tiles tiles are dealt out evenly, so a cluster may have the end of one tile and the beginning of
-// another; the tiles after these come whole.
+// Tiles of a cluster, all of k or with split_k a part of it; with cluster_k each block of a cluster its part.
+// With stream_k the steps of the first stream_tiles tiles are dealt out evenly, so a cluster may have the end
+// of one tile and the beginning of another; the tiles after these come whole.
 template <class C>
 struct TmaWsWalk {
   typedef TmaWsConfig<C> T;
@@ -30,13 +30,15 @@ struct TmaWsWalk {
   };
 
   const TmaWsArgs& args;
-  const int rank, cluster, clusters;
+  const int rank, rank_k;  // in the cluster: among the blocks that have the same part of k, and the part
+  const int cluster, clusters;
   int index;    // the next whole unit
   int at, end;  // steps of streamed tiles
 
   __device__ __forceinline__ TmaWsWalk(const TmaWsArgs& a, int rank_in_cluster)
       : args(a),
-        rank(rank_in_cluster),
+        rank(rank_in_cluster % T::kSharing),
+        rank_k(rank_in_cluster / T::kSharing),
         cluster(static_cast<int>(blockIdx.x) / T::kCluster),
         clusters(static_cast<int>(gridDim.x) / T::kCluster),
         index(cluster) {
@@ -72,6 +74,12 @@ struct TmaWsWalk {
     place(index - w.part * tiles, w);
     w.k_begin = C::split_k > 1 ? w.part * args.split_steps : 0;
     w.k_end = C::split_k > 1 ? min(args.k_steps, w.k_begin + args.split_steps) : args.k_steps;
+    if constexpr (T::kClusterK > 1) {
+      // As even as can be: every block has a step.
+      const int each = args.k_steps / T::kClusterK, more = args.k_steps - each * T::kClusterK;
+      w.k_begin = each * rank_k + min(rank_k, more);
+      w.k_end = w.k_begin + each + (rank_k < more);
+    }
     w.sums = w.block * all;
     index += clusters;
     return true;

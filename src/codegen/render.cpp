@@ -104,7 +104,7 @@ std::string entry_of(BackendKind backend, const std::string& family, const GemmV
            "(const void* args) {\n  tsr::" + family + "<Config>(args);\n}\n";
   }
   const std::string kernel = "tsr::" + family + "<Config>";
-  const int cluster = c.cluster_m * c.cluster_n;
+  const int cluster = c.cluster_m * c.cluster_n * c.cluster_k;
   return "extern \"C\" __global__ void __launch_bounds__(" + kernel + "::kThreads, " + kernel +
          "::kMinBlocks)" + (cluster > 1 ? format(" __cluster_dims__(%d, 1, 1)", cluster) : "") + "\n" +
          symbol + "(const __grid_constant__ " + kernel + "::Params params) {\n  " + kernel +

@@ -7,9 +7,9 @@ constexpr std::string_view kTileKnobs[] = {"tile_m", "tile_n"};
 constexpr std::string_view kDirectKnobs[] = {"tile_m", "tile_n", "swap_ab", "preshuffle"};
 constexpr std::string_view kSwapKnobs[] = {"tile_m", "tile_n", "swap_ab"};
 
-constexpr std::string_view kTmaWsKnobs[] = {"block_m",     "block_n", "block_k", "wave_m",
-                                            "wave_groups", "stages",  "store",   "cluster_m",
-                                            "cluster_n",   "swap_ab", "split_k", "stream_k"};
+constexpr std::string_view kTmaWsKnobs[] = {"block_m", "block_n", "block_k",   "wave_m",    "wave_groups",
+                                            "stages",  "store",   "cluster_m", "cluster_n", "cluster_k",
+                                            "swap_ab", "split_k", "stream_k"};
 
 constexpr std::string_view kCpAsyncKnobs[] = {"block_m", "block_n", "block_k", "wave_m",
                                               "wave_n",  "stages",  "vec_a",   "vec_b"};

@@ -17,6 +17,7 @@ tsr::TmaWsShape tma_ws_shape(const GemmView& v, const KernelConfig& c) {
           c.stages,
           c.cluster_m,
           c.cluster_n,
+          c.cluster_k,
           swap,
           swap ? b_along_k : a_along_k,
           swap ? a_along_k : b_along_k,
@@ -26,7 +27,7 @@ tsr::TmaWsShape tma_ws_shape(const GemmView& v, const KernelConfig& c) {
 
 int64_t tma_ws_smem(const GemmView& v, const KernelConfig& c) {
   constexpr int64_t kTooMuch = int64_t{1} << 40, kMost = 1 << 28;
-  for (int knob : {c.block_m, c.block_n, c.block_k, c.wave_m, c.wave_groups, c.stages}) {
+  for (int knob : {c.block_m, c.block_n, c.block_k, c.wave_m, c.wave_groups, c.stages, c.cluster_k}) {
     if (knob < 1 || knob > (1 << 16)) return kTooMuch;
   }
   tsr::TmaWsShape shape = tma_ws_shape(v, c);

@@ -63,7 +63,7 @@ constexpr Feature kFeatures[] = {
     {"swap_ab", K, [](In f) { return double(f.c.swap_ab); }},
     {"split_k", K, [](In f) { return double(f.c.split_k); }},
     {"persistent", K, [](In f) { return double(f.c.persistent); }},
-    {"cluster", K, [](In f) { return double(f.c.cluster_m) * f.c.cluster_n; }},
+    {"cluster", K, [](In f) { return double(f.c.cluster_m) * f.c.cluster_n * f.c.cluster_k; }},
     {"raster", K, [](In f) { return double(f.c.raster); }},
     {"fill_m", I, [](In f) { return f.w.fill_m; }},
     {"fill_n", I, [](In f) { return f.w.fill_n; }},

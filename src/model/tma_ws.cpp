@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/tile_math.h"
+#include "core/tma_ws_shape.h"
 #include "model/overlap.h"
 
 namespace tessera {
@@ -12,6 +13,7 @@ namespace {
 constexpr double kWarpgroupRows = 64;
 constexpr double kRowBytes = 128;         // of k in a stage
 constexpr double kInstructionBytes = 32;  // of k in one wgmma
+constexpr int64_t kLineBytes = 128;       // of L2
 constexpr double kReferenceBlock = 128 * 256;
 
 }  // namespace
@@ -26,7 +28,7 @@ TmaCosts::TmaCosts(const ArchSpec& a) {
 }
 
 double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const TmaCosts& t) {
-  const int64_t cluster = int64_t{c.cluster_m} * c.cluster_n;
+  const int64_t sharing = int64_t{c.cluster_m} * c.cluster_n, cluster = sharing * c.cluster_k;
   const int64_t clusters_m = ceil_div(ceil_div(rows_of(v, c), c.block_m), c.cluster_m),
                 clusters_n = ceil_div(ceil_div(cols_of(v, c), c.block_n), c.cluster_n),
                 clusters = clusters_m * clusters_n;
@@ -40,40 +42,54 @@ double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a
   // In rows of 128 bytes of k, of which a step has one or two.
   const double step_rows = c.block_k * bytes_of(v.a.type) / kRowBytes;
   const int64_t all_steps = ceil_div(v.k, c.block_k);
-  double steps = static_cast<double>(ceil_div(all_steps, std::max(c.split_k, 1)));
+  double steps = static_cast<double>(ceil_div(all_steps, int64_t{std::max(c.split_k, 1)} * c.cluster_k));
 
   // An instruction is bound by its arithmetic or, when narrow, by reading A and B from shared memory.
   const bool pingpong = c.wave_groups > 1;
   const double instruction = std::max(c.block_n / 2.0, t.tma_narrow + c.block_n / 4.0);
   const double slower = pingpong ? t.tma_pingpong : c.wave_m > 4 ? t.tma_cooperative : t.tma_single;
   const double math = kRowBytes / kInstructionBytes * (c.block_m / kWarpgroupRows) * instruction * slower;
+  // Rows that TMA cannot walk are copied to where it likes them.
+  const auto ragged = [&](const Operand& o) {
+    const bool lines = o.leading() * bytes_of(o.type) % kLineBytes == 0 || !tma_walks(o, v.groups);
+    return lines ? 1.0 : t.tma_ragged;
+  };
   // Of an operand along k only what is there is loaded; columns that lie side by side, 64 at a time.
   const bool a_along_k = c.swap_ab ? v.b.row_stride == 1 : v.a.col_stride == 1,
              b_along_k = c.swap_ab ? v.a.col_stride == 1 : v.b.row_stride == 1;
   const int64_t loaded_m = a_along_k ? std::min<int64_t>(c.block_m, round_up(rows_of(v, c), 8)) : c.block_m,
                 loaded_n = b_along_k ? std::min<int64_t>(c.block_n, round_up(cols_of(v, c), 8))
                                      : round_up(c.block_n, 64);
-  const double bytes_a = static_cast<double>(loaded_m) / c.cluster_n * kRowBytes,
-               bytes_b = static_cast<double>(loaded_n) / c.cluster_m * kRowBytes;
+  const double bytes_a =
+                   static_cast<double>(loaded_m) / c.cluster_n * kRowBytes * ragged(c.swap_ab ? v.b : v.a),
+               bytes_b =
+                   static_cast<double>(loaded_n) / c.cluster_m * kRowBytes * ragged(c.swap_ab ? v.a : v.b);
   const auto served = [&](int64_t blocks) {
     return t.served[std::min(static_cast<size_t>(blocks), t.served.size() - 1)];
   };
   const double from_l2 = (bytes_a * served(clusters_n) + bytes_b * served(clusters_m)) * active;
   const double load = std::max((bytes_a + bytes_b) / t.tma_unit_bytes, from_l2 / t.tma_l2_bytes) *
-                      (cluster > 1 ? t.tma_cluster : 1.0);
+                      (sharing > 1 ? t.tma_cluster : 1.0);
   // One stage is being multiplied, the one before is freed only then.
   const double ahead = std::max(c.stages - t.tma_held, 0.5);
-  const double step = std::max({step_rows * math + t.tma_step, step_rows * load, t.tma_latency / ahead});
-
   const double block = static_cast<double>(c.block_m) * c.block_n;
+  const bool apart = v.acc == DType::f32 && bytes_of(v.a.type) == 1;
+  const double adding = apart ? t.tma_f8_step + block / 128 * t.tma_f8_sums : 0;
+  const double step =
+      std::max({step_rows * math + adding + t.tma_step, step_rows * load, t.tma_latency / ahead});
+
   const bool general = c.store == static_cast<int>(Store::direct) || !v.epilogue.empty();
-  const double store = t.tma_store * block / kReferenceBlock * (general ? t.tma_store_general : 1.0);
+  // Blocks that add up parts of a tile store a share of it each.
+  const double slices = block / (kWarpgroupRows * tma_ws_shape(v, c).epilogue_slice());
+  const double own = c.cluster_k > 1 ? std::ceil(slices / c.cluster_k) / slices : 1.0;
+  const double store = own * t.tma_store * block / kReferenceBlock * (general ? t.tma_store_general : 1.0);
   const double between = pingpong ? t.tma_store_hidden * block / kReferenceBlock : store;
   // Steps that are dealt out come to the same for all, and most tiles in two or three parts.
   if (c.stream_k) steps = static_cast<double>(all_steps) * static_cast<double>(work) / (rounds * active);
   double run = rounds * (steps * step + between) + store - between;
   const int parts = c.stream_k ? 3 : c.split_k;
   if (parts > 1) run += t.tma_split + (parts + 1) * block * 4 / t.tma_split_bytes;
+  if (c.cluster_k > 1) run += t.tma_exchange + own * (c.cluster_k - 1) * block * 4 / t.tma_exchange_bytes;
   // Operands that TMA cannot walk are read and written once more, by a kernel of its own.
   double copied = 0;
   for (const Operand* o : {&v.a, &v.b}) {

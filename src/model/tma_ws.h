@@ -18,6 +18,7 @@ namespace tessera {
   X(tma_step, "of a stage, beside its multiplication")                                          \
   X(tma_held, "stages that are no longer, or not yet, on their way")                            \
   X(tma_served_share, "how far blocks that share lines of L2 are served together: an exponent") \
+  X(tma_ragged, "times a load of rows that start at no multiples of 128 bytes")                 \
   X(tma_copy, "a launch that copies what TMA cannot walk")                                      \
   X(tma_copy_line, "bytes: shorter lines are copied no faster")                                 \
   X(tma_latency, "from asking for a stage to having it")                                        \
@@ -27,6 +28,8 @@ namespace tessera {
   X(tma_single, "times the ideal multiplication with one warpgroup")                            \
   X(tma_cooperative, "the same with warpgroups that share a block")                             \
   X(tma_pingpong, "the same with two that alternate")                                           \
+  X(tma_f8_step, "of a stage whose sums are kept apart until it is done")                       \
+  X(tma_f8_sums, "the same, for each 128 sums")                                                 \
   X(tma_narrow, "of 64 rows of A from shared memory, for each instruction")                     \
   X(tma_cluster, "times a load that is shared in a cluster")                                    \
   X(tma_cluster_launch, "starting clusters")                                                    \
@@ -35,6 +38,8 @@ namespace tessera {
   X(tma_store, "a 128x256 block of C")                                                          \
   X(tma_store_hidden, "the same behind the other team's multiplication")                        \
   X(tma_store_general, "times a store that does not go through TMA")                            \
+  X(tma_exchange, "meeting of the parts of k that a cluster has")                               \
+  X(tma_exchange_bytes, "per cycle of sums from another block of the cluster")                  \
   X(tma_split, "meeting of the parts of k")                                                     \
   X(tma_split_bytes, "per cycle of partial sums")
 

@@ -391,9 +391,9 @@ void cpu_work(Cpu& cpu) {
 void gpu_work(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const Instruction* inst, Work& w) {
   const double rate =
       inst && inst->flops_per_cycle > 0 ? inst->flops_per_cycle : 4.0 * std::max(a.wave_size, 1);
-  const double blocks = w.row_tiles * w.col_tiles * w.groups * std::max(c.split_k, 1);
-  const double depth =
-      std::ceil(w.depth / std::max(c.split_k, 1) / std::max(c.block_k, 1)) * std::max(c.block_k, 1);
+  const double parts = static_cast<double>(std::max(c.split_k, 1)) * std::max(c.cluster_k, 1);
+  const double blocks = w.row_tiles * w.col_tiles * w.groups * parts;
+  const double depth = std::ceil(w.depth / parts / std::max(c.block_k, 1)) * std::max(c.block_k, 1);
   const double one = 2.0 * w.tile_m * w.tile_n * depth / rate;
   const double fill_pipeline =
       600.0 / std::max(c.stages, 1) + 400.0;  // first loads, and the store at the end

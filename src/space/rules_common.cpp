@@ -18,7 +18,8 @@ bool known_family(C c) { return c.family >= 0 && c.family < static_cast<int>(fam
 constexpr int kLargestValue = 1 << 16;
 
 constexpr uint64_t kFlags = reads("pad double_buffer preshuffle pack_a pack_b edge_dot swap_ab persistent");
-constexpr uint64_t kCounts = reads("wave stages vec split_k cluster swizzle wave_groups blocks_per_cu");
+constexpr uint64_t kCounts =
+    reads("wave stages vec split_k cluster cluster_k swizzle wave_groups blocks_per_cu");
 
 constexpr size_t kKnobs = sizeof(KernelConfig) / sizeof(int);
 using Knobs = std::array<int, kKnobs>;
@@ -119,7 +120,7 @@ constexpr Rule kRules[] = {
     {"flags", kAnyFamily, kFlags, within<kFlags, 0>,
      "pad, double_buffer, preshuffle, pack_a, pack_b, edge_dot, swap_ab and persistent are 0 or 1"},
     {"counts", kAnyFamily, kCounts, within<kCounts, 1>,
-     "wave, stages, vec, split_k, cluster, swizzle, wave_groups and blocks_per_cu are at least 1"},
+     "wave, stages, vec, split_k, cluster, cluster_k, swizzle, wave_groups and blocks_per_cu are at least 1"},
     {"own_knobs", kAnyFamily, kAnyKnob, only_own_knobs,
      "a knob that this family does not have is not at its default: two names would stand for one kernel"},
 };

@@ -78,18 +78,35 @@ constexpr Rule kRules[] = {
      "the tma_ws kernel multiplies at least once: k >= 1"},
     {"wgmma_k_major", kTma, 0, [](V v, C, A) { return bytes_of(v.a.type) == 2 || v.layout == Layout::rcr; },
      "wgmma reads 8-bit operands along k only (layout rcr)"},
-    {"tma_smem", kTma, reads("block stages wave_m wave_groups swap_ab"),
+    {"tma_smem", kTma, reads("block stages wave_m wave_groups cluster_k swap_ab"),
      [](V v, C c, A a) { return tma_ws_smem(v, c) <= a.smem_bytes; },
      "the stages of A and B, the buffer of C and the barriers exceed the shared memory of a block"},
-    {"wgmma_parts", kTma, reads("block_m block_n wave_m pipeline split_k stream_k"),
+    {"wgmma_parts", kTma, reads("block_m block_n wave_m pipeline split_k stream_k cluster_k"),
      [](V v, C c, A a) {
        const int64_t most = c.wave_m > 2 * kWarpGroup ? 80 : pingpong(c) ? 112 : 128;
-       return (c.split_k == 1 && !c.stream_k) || tma_accumulators(v, c, a) / (is_f8(v) ? 2 : 1) <= most;
+       return (c.split_k == 1 && !c.stream_k && c.cluster_k == 1) ||
+              tma_accumulators(v, c, a) / (is_f8(v) ? 2 : 1) <= most;
      },
      "adding up parts of k takes registers: at most 128 accumulators a lane, 112 in pingpong, 80 of three "
      "warp groups"},
     {"stream_k", kTma, reads("stream_k split_k"), [](V, C c, A) { return !c.stream_k || c.split_k == 1; },
      "stream_k deals out all of k: split_k is 1"},
+    {"cluster_k", kTma, reads("cluster_k split_k stream_k pipeline block_k"),
+     [](V v, C c, A) {
+       return c.cluster_k == 1 || (c.split_k == 1 && !c.stream_k && !pingpong(c) && c.block_k >= 1 &&
+                                   c.cluster_k <= ceil_div(v.k, c.block_k));
+     },
+     "the blocks of a cluster share out all of k of one tile, a block_k or more each: cooperative, split_k "
+     "1, "
+     "no stream_k"},
+    {"cluster_sums", kTma, reads("cluster_k block stages"),
+     [](V v, C c, A) {
+       const int64_t stage =
+           saturated_product({int64_t{c.block_m} + c.block_n, c.block_k, bytes_of(v.a.type)});
+       return c.cluster_k == 1 ||
+              saturated_product({c.block_m, c.block_n, 4}) <= saturated_product({stage, c.stages});
+     },
+     "with cluster_k the sums of a block go through the memory of its stages"},
     {"tma_stages", kTma | kCpAsync, reads("stages"),
      [](V, C c, A) { return c.stages >= 2 && c.stages <= 16; }, "the staging ring has 2 to 16 stages"},
     {"wgmma_registers", kTma, reads("block_m block_n wave_m"),
@@ -105,9 +122,9 @@ constexpr Rule kRules[] = {
     {"pingpong_persistent", kTma, reads("pipeline persistent"),
      [](V, C c, A) { return !pingpong(c) || c.persistent; },
      "pingpong alternates between blocks of C, so it is persistent"},
-    {"cluster", kTma, reads("cluster"),
+    {"cluster", kTma, reads("cluster cluster_k"),
      [](V, C c, A a) {
-       return saturated_product({c.cluster_m, c.cluster_n}) <= a.max_cluster;
+       return saturated_product({c.cluster_m, c.cluster_n, c.cluster_k}) <= a.max_cluster;
      },
      "the cluster has more workgroups than the architecture allows"},
     {"cluster_blocks", kTma, reads("cluster block_m block_n swap_ab"),

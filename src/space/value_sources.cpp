@@ -216,6 +216,21 @@ TESSERA_SOURCE(idle_tiles) {
   }
 }
 
+// Of the listed parts of k, for a cluster to add up, those that leave compute units to all clusters at once
+// and each part a few steps; 1 always.
+TESSERA_SOURCE(idle_clusters) {
+  constexpr int64_t kLeastSteps = 4;
+  const bool alone = c.split_k <= 1 && !c.stream_k && c.pipeline == static_cast<int>(Pipeline::cooperative);
+  const int64_t rows = std::max(c.block_m * c.cluster_m, 1), cols = std::max(c.block_n * c.cluster_n, 1);
+  const int64_t blocks = saturated_product(
+      {ceil_div(rows_of(v, c), rows), ceil_div(cols_of(v, c), cols), v.groups, c.cluster_m * c.cluster_n});
+  for (const KnobValue& parts : k.listed) {
+    const bool idle = saturated_product({blocks, parts[0]}) <= a.compute_units;
+    const bool deep = saturated_product({parts[0], c.block_k, kLeastSteps}) <= v.k;
+    if (parts[0] == 1 || (alone && idle && deep)) out.push_back(parts);
+  }
+}
+
 constexpr ValueSource kSources[] = {
     {"list", false, list, "the values of the file"},
     {"instructions", false, instructions, "the architecture's instructions for these operand types"},
@@ -245,6 +260,8 @@ constexpr ValueSource kSources[] = {
      "0, and 1 where few columns of a C no wider than the limit lie past vectors"},
     {"idle_tiles", true, idle_tiles,
      "powers of two where waves of tile_n columns are too few for the compute units"},
+    {"idle_clusters", true, idle_clusters,
+     "1, and listed numbers of blocks for each tile where the compute units hold all of them"},
     {"idle_units", false, idle_units, "powers of two where C is too small to occupy the compute units"},
 };
 

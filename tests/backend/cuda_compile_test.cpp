@@ -135,6 +135,15 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"gemm m=32 n=4096 k=4096 dtype=bf16",
              "tma_ws block=64x32x128 wave=4x1x1 inst=64x32x16 stages=6 pipeline=cooperative store=cshuffle "
              "swap_ab=1 split_k=4 persistent=1 cluster=4x1"},
+        Case{"gemm m=1536 n=384 k=50432 dtype=bf16",
+             "tma_ws block=128x256x64 wave=8x1x1 inst=64x256x16 stages=4 pipeline=cooperative store=cshuffle "
+             "persistent=1 cluster_k=7"},
+        Case{"gemm m=64 n=2112 k=7168 dtype=bf16",
+             "tma_ws block=64x64x128 wave=4x1x1 inst=64x64x16 stages=6 pipeline=cooperative store=cshuffle "
+             "swap_ab=1 persistent=1 cluster=4x1 cluster_k=2"},
+        Case{"gemm m=257 n=263 k=4099 dtype=bf16 layout=crr epilogue=bias,gelu",
+             "tma_ws block=128x64x64 wave=8x1x1 inst=64x64x16 stages=4 pipeline=cooperative persistent=1 "
+             "cluster_k=8"},
         Case{kLarge,
              "tma_ws block=64x64x64 wave=4x1x1 inst=64x64x16 stages=8 pipeline=cooperative persistent=1"},
         Case{"gemm m=4096 n=4096 k=4096 dtype=bf16 layout=crr epilogue=bias,add,gelu",

@@ -46,7 +46,7 @@ TEST(Rules, Cuda) {
             "tma_row");
   EXPECT_EQ(verdict("sm_90a", p, thin + " stream_k=1"), "");
   EXPECT_EQ(verdict("sm_90a", p, thin + " stream_k=1 split_k=2"), "stream_k");
-  for (const char* parts : {" split_k=2", " stream_k=1"}) {
+  for (const char* parts : {" split_k=2", " stream_k=1", " cluster_k=2"}) {
     EXPECT_EQ(verdict("sm_90a", p, base + "4" + parts), "") << parts;
     EXPECT_EQ(verdict("sm_90a", p,
                       std::string("tma_ws block=256x192x64 inst=64x192x16 wave=8x1x1 pipeline=cooperative "
@@ -54,10 +54,20 @@ TEST(Rules, Cuda) {
                           parts),
               "wgmma_parts");
   }
+  // A cluster that adds up parts: of all of k, no more blocks than steps, their sums where the stages were.
+  EXPECT_EQ(verdict("sm_90a", p, base + "4 cluster_k=8"), "");
+  EXPECT_EQ(verdict("sm_90a", p, base + "4 cluster_k=0"), "counts");
+  EXPECT_EQ(verdict("sm_90a", p, base + "4 cluster=2x1 cluster_k=4"), "");
+  EXPECT_EQ(verdict("sm_90a", p, base + "4 cluster=2x1 cluster_k=5"), "cluster");
+  EXPECT_EQ(verdict("sm_90a", p, base + "4 cluster_k=2 split_k=2"), "cluster_k");
+  EXPECT_EQ(verdict("sm_90a", "gemm m=512 n=512 k=192 dtype=bf16", base + "4 cluster_k=3"), "");
+  EXPECT_EQ(verdict("sm_90a", "gemm m=512 n=512 k=192 dtype=bf16", base + "4 cluster_k=4"), "cluster_k");
+  EXPECT_EQ(verdict("sm_90a", p, base + "2 cluster_k=2"), "cluster_sums");
   const std::string pingpong =
       "tma_ws block=64x128x64 inst=64x128x16 wave=4x1x1 pipeline=pingpong wave_groups=2 stages=4";
   EXPECT_EQ(verdict("sm_90a", p, pingpong), "pingpong_persistent");
   EXPECT_EQ(verdict("sm_90a", p, pingpong + " persistent=1"), "");
+  EXPECT_EQ(verdict("sm_90a", p, pingpong + " persistent=1 cluster_k=2"), "cluster_k");
   // One stage more than these does not fit.
   auto fits = [&](const std::string& blocks, int stages) {
     return !refuses("tma_smem", "sm_90a", p, "tma_ws " + blocks + " stages=" + std::to_string(stages));

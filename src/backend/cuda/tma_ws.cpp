@@ -12,6 +12,7 @@ namespace tessera::cuda {
 namespace {
 
 constexpr uintptr_t kTmaAlign = 16;
+constexpr int64_t kLineBytes = 128;  // of L2
 
 MapType map_type(DType t) {
   switch (t) {
@@ -97,7 +98,9 @@ class TmaWsKernel : public GpuKernel {
     if (tma_walks(o, view_.groups)) return o;
     const int64_t size = bytes_of(o.type);
     const int64_t outer = rows_first ? o.cols : o.rows, inner = rows_first ? o.rows : o.cols;
-    const int64_t stride = round_up(inner * size, static_cast<int64_t>(kTmaAlign));
+    // Long rows on lines of L2, which costs them little memory.
+    const int64_t align = inner * size >= 8 * kLineBytes ? kLineBytes : static_cast<int64_t>(kTmaAlign);
+    const int64_t stride = round_up(inner * size, align);
     *job = {.from = nullptr,
             .to = nullptr,
             .rows = outer,
@@ -166,7 +169,8 @@ class TmaWsKernel : public GpuKernel {
     args_.c_leading = view_.c.row_stride;
     args_.c_batch_stride = view_.c.group_stride;
     const int64_t resident = resident_blocks(shape_.threads(), shape_.shared_bytes(), shape_.cluster());
-    int64_t grid = std::min(work, resident);
+    // Parts that a cluster adds up lie where its next tile would be loaded: a cluster has one tile.
+    int64_t grid = c.cluster_k > 1 ? work : std::min(work, resident);
     if (c.stream_k) grid = plan_stream(blocks / shape_.cluster(), resident / shape_.cluster());
     grid_ = static_cast<unsigned>(grid);
     if (c.split_k > 1 || c.stream_k)
