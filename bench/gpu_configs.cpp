@@ -7,6 +7,7 @@
 #include <thread>
 #include <tuple>
 
+#include "backend/cuda/nvrtc.h"
 #include "codegen/render.h"
 #include "core/family.h"
 #include "model/model.h"
@@ -14,27 +15,16 @@
 
 namespace tessera {
 
-Workshop::Workshop() : backend_(make_backend("cuda:0")) {}
+namespace {
 
-std::vector<std::unique_ptr<Kernel>> Workshop::make(const Problem& p, const std::vector<Choice>& choices) {
-  const GemmView v = lower(p);
-  std::vector<std::unique_ptr<Kernel>> out(choices.size());
+// work(i) for each choice; what it throws is printed.
+template <class F>
+void on_all_cores(const std::vector<Choice>& choices, const F& work) {
   std::atomic<size_t> next{0};
-  auto work = [&] {
+  const auto some = [&] {
     for (size_t i; (i = next.fetch_add(1)) < choices.size();) {
       try {
-        const Source source = render(v, choices[i].config, arch());
-        std::shared_ptr<Module> module;
-        {
-          std::lock_guard lock(mutex_);
-          module = modules_[source.symbol];
-        }
-        if (!module) module = backend_->load(backend_->compile(source, ""));
-        {
-          std::lock_guard lock(mutex_);
-          modules_[source.symbol] = module;
-        }
-        out[i] = backend_->prepare(module, p, choices[i]);
+        work(i);
       } catch (const std::exception& e) {
         std::printf("%s: %s\n", to_string(choices[i].config).c_str(), e.what());
       }
@@ -42,9 +32,53 @@ std::vector<std::unique_ptr<Kernel>> Workshop::make(const Problem& p, const std:
   };
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < std::max(2u, std::thread::hardware_concurrency()) - 1; ++i)
-    threads.emplace_back(work);
+    threads.emplace_back(some);
   for (std::thread& t : threads) t.join();
+}
+
+// Compiles for an architecture of which there is no device.
+class Compiler : public Backend {
+ public:
+  const ArchSpec& arch() const override { return find_arch("sm_90a"); }
+  std::string compiler_identity() const override { return cuda::nvrtc_identity(); }
+  Binary compile(const Source& source, const std::string& scratch) const override {
+    return cuda::compile_nvrtc(source, scratch);
+  }
+  std::shared_ptr<Module> load(const Binary&) const override { return nullptr; }
+  std::unique_ptr<Kernel> prepare(std::shared_ptr<Module>, const Problem&, const Choice&) const override {
+    return nullptr;
+  }
+};
+
+}  // namespace
+
+Workshop::Workshop() : backend_(make_backend("cuda:0")) {}
+
+std::vector<std::unique_ptr<Kernel>> Workshop::make(const Problem& p, const std::vector<Choice>& choices) {
+  const GemmView v = lower(p);
+  std::vector<std::unique_ptr<Kernel>> out(choices.size());
+  on_all_cores(choices, [&](size_t i) {
+    const Source source = render(v, choices[i].config, arch());
+    std::shared_ptr<Module> module;
+    {
+      std::lock_guard lock(mutex_);
+      module = modules_[source.symbol];
+    }
+    if (!module) module = backend_->load(cache_.get_or_build(source, *backend_).binary);
+    {
+      std::lock_guard lock(mutex_);
+      modules_[source.symbol] = module;
+    }
+    out[i] = backend_->prepare(module, p, choices[i]);
+  });
   return out;
+}
+
+void compile_ahead(const GemmView& v, const std::vector<Choice>& choices, KernelCache& cache) {
+  const Compiler compiler;
+  on_all_cores(choices, [&](size_t i) {
+    cache.get_or_build(render(v, choices[i].config, compiler.arch()), compiler);
+  });
 }
 
 std::vector<Choice> sample_configs(const GemmView& v, const ArchSpec& arch, size_t count) {
@@ -58,7 +92,7 @@ std::vector<Choice> sample_configs(const GemmView& v, const ArchSpec& arch, size
   std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return us[x] < us[y]; });
   const auto kind = [&](size_t i) {
     const KernelConfig& c = legal[i];
-    return std::make_tuple(c.family, c.split_k > 1, c.stream_k, c.blocks_per_cu, c.block_k,
+    return std::make_tuple(c.family, c.split_k > 1, c.cluster_k > 1, c.blocks_per_cu, c.block_k,
                            c.wave_m * c.wave_groups, c.swap_ab);
   };
   std::map<decltype(kind(0)), size_t> seen;

@@ -2,6 +2,7 @@
 //   dtype=bf16  policy=model|model_topk  top_k=3  every=1  offset=0 (rows of the suite)  limit=0  rounds=7
 //   final_ms=1.5 max_mb=4000  all_algos=1  configs=0 (N: time N legal configs of each problem, see
 //   gpu_configs.h, and compare their results; OUT.csv then holds these, and cuBLASLt is left out)
+//   ahead=0 (1: needs no device, only compiles the configs into the kernel cache, to be carried to one)
 // cuBLASLt: its first choice, and the best of the algorithms it offers (64 MiB of workspace). Launches are
 // replayed as CUDA graphs over buffer sets beyond the L2 cache, candidates interleaved, data random. Results
 // are compared with cuBLASLt's.
@@ -29,10 +30,10 @@ namespace {
 
 using namespace tessera;
 
-std::map<std::string, std::string> options = {{"dtype", "bf16"},  {"policy", "model"}, {"top_k", "3"},
-                                              {"every", "1"},     {"offset", "0"},     {"limit", "0"},
-                                              {"rounds", "7"},    {"final_ms", "1.5"}, {"max_mb", "4000"},
-                                              {"all_algos", "1"}, {"warm_ms", "60"},   {"configs", "0"}};
+std::map<std::string, std::string> options = {
+    {"dtype", "bf16"}, {"policy", "model"}, {"top_k", "3"},      {"every", "1"},     {"offset", "0"},
+    {"limit", "0"},    {"rounds", "7"},     {"final_ms", "1.5"}, {"max_mb", "4000"}, {"all_algos", "1"},
+    {"warm_ms", "60"}, {"configs", "0"},    {"ahead", "0"}};
 double number(const char* key) { return std::atof(options[key].c_str()); }
 
 // ||x - y|| / ||y|| over what both hold, at most most_bytes of it.
@@ -51,6 +52,25 @@ double difference(DType t, const void* x, const void* y, size_t count, size_t mo
   return std::sqrt(error / std::max(norm, 1e-30));
 }
 
+std::array<int64_t, 3> bytes_of_set(const GemmView& v) {
+  const auto round = [](int64_t x) { return (x + (1 << 18) - 1) >> 18 << 18; };
+  return {round(v.a.extent * bytes_of(v.a.type)), round(v.b.extent * bytes_of(v.b.type)),
+          round(v.c.extent * bytes_of(v.c.type))};
+}
+
+std::vector<SuiteRow> drawn_rows(const char* suite) {
+  int index = 0;
+  std::vector<SuiteRow> rows;
+  for (const SuiteRow& row : read_suite(suite, {.dtype = options["dtype"], .extra = {}, .name = {}})) {
+    if (number("limit") > 0 && static_cast<double>(rows.size()) >= number("limit")) break;
+    const auto bytes = bytes_of_set(lower(row.problem));
+    const bool drawn = index++ % static_cast<int>(number("every")) == static_cast<int>(number("offset"));
+    if (drawn && static_cast<double>(bytes[0] + bytes[1] + bytes[2]) <= number("max_mb") * 1e6)
+      rows.push_back(row);
+  }
+  return rows;
+}
+
 struct Totals {
   double best = 0, first = 0;
   int count = 0;
@@ -66,6 +86,14 @@ int main(int argc, char** argv) {
     const size_t e = a.find('=');
     if (e == a.npos || !options.count(a.substr(0, e))) return std::printf("unknown option %s\n", argv[i]), 2;
     options[a.substr(0, e)] = a.substr(e + 1);
+  }
+  if (number("ahead") > 0) {
+    KernelCache cache({});
+    for (const SuiteRow& row : drawn_rows(argv[1])) {
+      const GemmView v = lower(row.problem);
+      compile_ahead(v, sample_configs(v, find_arch("sm_90a"), static_cast<size_t>(number("configs"))), cache);
+    }
+    return 0;
   }
   open_device();
   open_cublas_lt();
@@ -87,22 +115,8 @@ int main(int argc, char** argv) {
                  "jit_ms,select_us\n");
 
   std::map<std::string, Totals> classes;
-  int index = 0;
   int done = 0, wrong = 0, failed = 0;
-  const auto bytes_of_set = [](const GemmView& v) {
-    const auto round = [](int64_t x) { return (x + (1 << 18) - 1) >> 18 << 18; };
-    return std::array<int64_t, 3>{round(v.a.extent * bytes_of(v.a.type)),
-                                  round(v.b.extent * bytes_of(v.b.type)),
-                                  round(v.c.extent * bytes_of(v.c.type))};
-  };
-  std::vector<SuiteRow> rows;
-  for (const SuiteRow& row : read_suite(argv[1], {.dtype = options["dtype"], .extra = {}, .name = {}})) {
-    if (number("limit") > 0 && static_cast<double>(rows.size()) >= number("limit")) break;
-    const auto bytes = bytes_of_set(lower(row.problem));
-    const bool drawn = index++ % static_cast<int>(number("every")) == static_cast<int>(number("offset"));
-    if (drawn && static_cast<double>(bytes[0] + bytes[1] + bytes[2]) <= number("max_mb") * 1e6)
-      rows.push_back(row);
-  }
+  const std::vector<SuiteRow> rows = drawn_rows(argv[1]);
   const auto prepare = [&](const SuiteRow& row) {
     return std::async(std::launch::async, [&] {
       return workshop->make(row.problem, sample_configs(lower(row.problem), workshop->arch(), configs));

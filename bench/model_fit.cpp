@@ -1,4 +1,4 @@
-// Fits the analytic model's costs to measurements of model_oracle.
+// Fits the analytic model's costs to measurements of model_oracle or gpu_gemm.
 //
 //   model_fit ARCH MEASURED.csv...
 //
@@ -40,13 +40,15 @@ std::vector<Measured> read(int count, char** files) {
     if (!in) throw Error(ErrorCode::io, std::string("cannot read ") + files[i]);
     std::string line, why;
     std::getline(in, line);
+    // name,problem,config and somewhere us: texts hold no comma but in an epilogue, which the problems lack.
+    const auto names = split(line, ',');
+    const auto column = static_cast<size_t>(std::find(names.begin(), names.end(), "us") - names.begin());
+    if (column == names.size()) throw Error(ErrorCode::bad_input, "no column us: " + line);
     while (std::getline(in, line)) {
-      // name,problem,config,us,...: texts hold no comma but in an epilogue, which model_oracle's problems
-      // lack.
       auto f = split(line, ',');
-      if (f.size() < 4) continue;
+      if (f.size() <= column) continue;
       auto config = KernelConfig::parse(f[2], &why);
-      auto us = parse_number(f[3]);
+      auto us = parse_number(f[column]);
       if (!config || !us) throw Error(ErrorCode::bad_input, "bad row: " + line);
       Measured& m = problems[std::string(f[1])];
       if (m.us.empty()) m.view = lower(Problem::parse(f[1]));

@@ -1,6 +1,6 @@
 // The correctness walk on a CUDA device: configurations of every family that the device runs, on the case
-// lists, against the reference. By default some of each family; TESSERA_WALK=all takes all. Skipped where
-// there is no device.
+// lists, against the reference. By default some of each family; TESSERA_WALK=all takes all,
+// TESSERA_WALK=tma_ws some of that family alone. Skipped where there is no device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -132,6 +132,9 @@ TEST_P(GpuWalk, LegalConfigs) {
   // Those whose place in a shuffle by their names comes first.
   std::map<int, std::vector<KernelConfig>> families;
   for (const KernelConfig& c : legal_configs(view, device->arch())) families[c.family].push_back(c);
+  const auto only = mode ? parse_family(mode) : std::nullopt;
+  if (only) std::erase_if(families, [&](const auto& f) { return f.first != static_cast<int>(*only); });
+  if (families.empty() && only) GTEST_SKIP() << "refused: no configuration of that family";
   if (families.empty()) {
     KernelConfig any;
     any.family = static_cast<int>(Family::simt);
@@ -191,6 +194,43 @@ INSTANTIATE_TEST_SUITE_P(
         Explicit{"gemm m=512 n=528 k=2048 dtype=i8",
                  "tma_ws block=128x128x128 wave=8x1x1 inst=64x128x32 stages=4 pipeline=cooperative "
                  "store=cshuffle stream_k=1 persistent=1"}),
+    [](const testing::TestParamInfo<Explicit>& p) { return "config" + std::to_string(p.index); });
+
+// Every number of blocks that add up a tile, with slices fewer, as many and more, each store, each type, with
+// and without multicast, and k that the blocks share out unevenly.
+INSTANTIATE_TEST_SUITE_P(
+    ClusterK, GpuExplicit,
+    testing::Values(
+        Explicit{"gemm m=300 n=776 k=3000 dtype=bf16",
+                 "tma_ws block=128x128x64 wave=8x1x1 inst=64x128x16 stages=5 pipeline=cooperative "
+                 "store=cshuffle persistent=1 cluster_k=2"},
+        Explicit{"gemm m=1024 n=768 k=3072 dtype=bf16 batch=3",
+                 "tma_ws block=128x256x64 wave=8x1x1 inst=64x256x16 stages=4 pipeline=cooperative "
+                 "store=cshuffle persistent=1 cluster=2x1 cluster_k=3"},
+        Explicit{"gemm m=777 n=1001 k=1003 dtype=bf16 beta=1",
+                 "tma_ws block=128x128x64 wave=8x1x1 inst=64x128x16 stages=4 pipeline=cooperative "
+                 "persistent=1 cluster=1x2 cluster_k=4"},
+        Explicit{"gemm m=64 n=64 k=8192 dtype=f16 layout=crr",
+                 "tma_ws block=64x64x64 wave=4x1x1 inst=64x64x16 stages=8 pipeline=cooperative "
+                 "store=cshuffle persistent=1 cluster_k=8"},
+        Explicit{"gemm m=24 n=3584 k=3584 dtype=bf16",
+                 "tma_ws block=64x32x128 wave=4x1x1 inst=64x32x16 stages=8 pipeline=cooperative "
+                 "store=cshuffle swap_ab=1 persistent=1 cluster=2x1 cluster_k=4"},
+        Explicit{"gemm m=7 n=520 k=1304 dtype=bf16 layout=rrr epilogue=bias,add,gelu out=f32",
+                 "tma_ws block=64x8x64 wave=4x1x1 inst=64x8x16 stages=8 pipeline=cooperative swap_ab=1 "
+                 "persistent=1 cluster_k=7"},
+        Explicit{"gemm m=257 n=263 k=4099 dtype=bf16 layout=ccr epilogue=bias,relu",
+                 "tma_ws block=256x96x64 wave=8x1x1 inst=64x96x16 stages=4 pipeline=cooperative "
+                 "persistent=1 cluster_k=5"},
+        Explicit{"gemm m=200 n=528 k=2064 dtype=f8e4m3",
+                 "tma_ws block=128x64x128 wave=8x1x1 inst=64x64x32 stages=6 pipeline=cooperative "
+                 "store=cshuffle persistent=1 cluster_k=6"},
+        Explicit{"gemm m=512 n=528 k=2048 dtype=i8",
+                 "tma_ws block=128x128x128 wave=8x1x1 inst=64x128x32 stages=4 pipeline=cooperative "
+                 "store=cshuffle persistent=1 cluster_k=4"},
+        Explicit{"gemm m=190 n=96 k=4096 dtype=f16",
+                 "tma_ws block=192x96x64 wave=12x1x1 inst=64x96x16 stages=4 pipeline=cooperative "
+                 "store=cshuffle persistent=1 cluster_k=8"}),
     [](const testing::TestParamInfo<Explicit>& p) { return "config" + std::to_string(p.index); });
 
 std::string case_name(const testing::TestParamInfo<Case>& info) {

@@ -1,0 +1,92 @@
+"""torch tensors on a CUDA device: read where they lie, on the stream that torch is using."""
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.4", reason="torch is not installed: nothing on a CUDA device is tested")
+if not torch.cuda.is_available():
+    pytest.skip("torch sees no CUDA device: nothing on one is tested", allow_module_level=True)
+
+import tessera  # noqa: E402
+import tessera.torch as tt  # noqa: E402
+
+CUDA = "cuda:0"
+
+
+def integers(*shape, dtype=torch.bfloat16):
+    return torch.randint(-4, 5, shape, device=CUDA).to(dtype)
+
+
+@pytest.mark.parametrize("m, n, k", [(128, 256, 512), (7, 1024, 2048), (129, 65, 33), (64, 64, 8192), (1, 1, 1)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+def test_products_are_exact_on_integers(m, n, k, dtype):
+    a, b = integers(m, k, dtype=dtype), integers(n, k, dtype=dtype)
+    want = a.double() @ b.double().t()
+    out = torch.full((m, n), float("nan"), device=CUDA, dtype=torch.float32)
+    assert tessera.gemm(a, b.t(), out) is out
+    assert torch.equal(out.double(), want)
+    got = tessera.gemm(a, b.t())
+    assert (got.dtype, got.device) == (dtype, a.device)
+    assert torch.equal(got, want.to(dtype))
+
+
+def test_layouts_and_batches():
+    a, b = integers(3, 40, 64), integers(3, 64, 24)
+    assert torch.equal(tessera.gemm(a, b).double(), a.double() @ b.double())
+    a, b = integers(64, 40).t(), integers(64, 24)
+    assert torch.equal(tessera.gemm(a, b).double(), a.double() @ b.double())
+
+
+def test_steps_run_on_the_device():
+    a, b, bias, more = integers(96, 64), integers(64, 48), integers(48), integers(96, 48)
+    got = tessera.gemm(a, b, epilogue="bias,add,relu", d=(bias, more), out_dtype="f32")
+    assert torch.equal(got, torch.relu(a.float() @ b.float() + bias.float() + more.float()))
+
+
+def test_a_run_follows_what_is_on_torchs_stream():
+    a, b = integers(512, 512), integers(512, 512)
+    want = (a.double() @ b.double()).float()
+    out = torch.empty(512, 512, device=CUDA)
+    late_a, stream = torch.zeros_like(a), torch.cuda.Stream()
+    tessera.gemm(late_a, b, out)  # compiled before anything is to be late
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(200_000_000)
+        late_a.copy_(a)
+        tessera.gemm(late_a, b, out)
+        copied = out.clone()
+    stream.synchronize()
+    assert torch.equal(copied, want)
+
+
+def test_a_run_can_be_captured():
+    a, b = integers(256, 128), integers(128, 256)
+    out = torch.zeros(256, 256, device=CUDA)
+    tessera.gemm(a, b, out)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        tessera.gemm(a, b, out)
+    a.copy_(integers(256, 128))
+    out.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(out.double(), a.double() @ b.double())
+
+
+def test_linear_layers_train():
+    torch.manual_seed(1)
+    theirs = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 32)).to(CUDA)
+    ours = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 32)).to(CUDA)
+    ours.load_state_dict(theirs.state_dict())
+    ours = tt.convert(ours)
+    x = torch.randn(48, 64, device=CUDA)
+    for model in (theirs, ours):
+        model(x).square().mean().backward()
+    for got, want in zip(ours.parameters(), theirs.parameters()):
+        torch.testing.assert_close(got.grad, want.grad, rtol=1e-3, atol=1e-5)
+
+
+def test_arrays_of_two_devices_are_refused():
+    a, b = integers(16, 16), integers(16, 16)
+    with pytest.raises(tessera.BadInput, match="lies on cpu"):
+        tessera.gemm(a, b.cpu())
+    assert torch.equal(tessera.gemm(a, b).double(), a.double() @ b.double())
