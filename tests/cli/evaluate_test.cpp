@@ -16,8 +16,8 @@ TEST(EvaluateVerb, PartsMeetInADirectory) {
       "--threads 1 --candidates guided:3 --budget-ms 1" +
       db);
   text_of("db export " + times + db);
-  const std::string judge = "evaluate --model analytic --budget-ms 1 --data " + times + " --directory " +
-                            dir.path() + "/fresh";
+  const std::string judge =
+      "evaluate --model analytic --budget-ms 1 --data " + times + " --directory " + dir.path() + "/fresh";
   const Json first = json_of(judge + " --shard 1/2");
   EXPECT_EQ(first.at("problems").as_int(), 1);
   EXPECT_EQ(first.at("left_out").as_int(), 1);
@@ -30,8 +30,9 @@ TEST(EvaluateVerb, PartsMeetInADirectory) {
   text_of(judge + " --fold valid", 1);
   text_of("evaluate --model analytic --shard 1/2 --data " + times, 2);
   // Other times are another evaluation.
-  text_of("tune 'gemm m=1 n=64 k=1216 dtype=bf16 layout=rrr' --threads 1 --candidates guided:3 --budget-ms 1" +
-          db);
+  text_of(
+      "tune 'gemm m=1 n=64 k=1216 dtype=bf16 layout=rrr' --threads 1 --candidates guided:3 --budget-ms 1" +
+      db);
   text_of("db export " + times + db);
   EXPECT_NE(text_of(judge, 1).find("another evaluation"), std::string::npos);
 }

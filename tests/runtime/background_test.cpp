@@ -194,7 +194,8 @@ TEST_F(TopK, TheWinnerIsToldToTheDecisions) {
     d.settle();
     const std::string arch = d.describe().at("arch").as_string();
     ASSERT_EQ(kept->all.size(), 1u);
-    EXPECT_EQ(kept->all[0], arch + " 1 " + to_string(problem_) + " -> " + fast_);
+    EXPECT_EQ(kept->all[0],
+              arch + " 1 " + to_string(problem_) + " -> " + to_string(d.get(problem_).choice().config));
     EXPECT_GT(kept->us, 0);
   }
 }
