@@ -6,8 +6,9 @@
 namespace tessera {
 namespace {
 
-// On the problems for validation that models/ keeps times of.
-constexpr double kBand = 0.15;
+// By the problems for validation that models/x86_amx keeps times of, 0.16 to 0.28 of convolutions and 0.68 of
+// GEMMs, whose times were the least steady; the middle of the four.
+constexpr double kBand = 0.25;
 
 class Analytic : public Model {
  public:
