@@ -6,7 +6,7 @@
 namespace tessera {
 namespace {
 
-// By the problems for validation that models/x86_amx keeps times of, 0.16 to 0.28 of convolutions and 0.68 of
+// By the problems for validation that models/ keeps times of, 0.16 to 0.28 of convolutions and 0.68 of
 // GEMMs, whose times were the least steady; the middle of the four.
 constexpr double kBand = 0.25;
 
