@@ -209,7 +209,8 @@ std::vector<Expected> reference(const Operands& o, const Sample& s, double sum_e
   const Factors factors(o);
   const auto columns =
       static_cast<size_t>(std::clamp<int64_t>(kFactors / std::max<int64_t>(v.k, 1), 1, kColumns));
-  std::vector<double> b(static_cast<size_t>(v.k) * columns);  // k x columns
+  // k x columns; the last line is read kColumns wide as the others are.
+  std::vector<double> b(static_cast<size_t>(v.k) * columns + kColumns);
   for (size_t g = 0; g < s.groups.size(); ++g) {
     for (size_t first = 0; first < s.cols.size(); first += columns) {
       const size_t width = std::min(columns, s.cols.size() - first);
