@@ -7,6 +7,7 @@ docs_site.py check SITE             every local link of a built site leads somew
 """
 import ast
 import html.parser
+import os
 import pathlib
 import re
 import shutil
@@ -175,6 +176,7 @@ def site_links(text, name, pages):
         page = pages.get(path.relative_to(ROOT).as_posix())
         if page is None:
             return f"{match.group(1)} (`{path.relative_to(ROOT).as_posix()}`)" if match.group(1) else match.group(0)
+        page = os.path.relpath(page, os.path.dirname(pages[name]) or ".")
         return f"[{match.group(1)}]({page}{'#' + anchor if anchor else ''})"
 
     parts = re.split(r"(^```.*?^```)", text, flags=re.S | re.M)
@@ -184,10 +186,11 @@ def site_links(text, name, pages):
 def write_pages(folder):
     folder = pathlib.Path(folder)
     shutil.rmtree(folder, ignore_errors=True)
-    (folder / "reference").mkdir(parents=True)
+    for part in ("reference", "tutorials"):
+        (folder / part).mkdir(parents=True)
     sources = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "suites/README.md": "suites.md"}
-    for path in sorted((ROOT / "docs").glob("*.md")):
-        sources[f"docs/{path.name}"] = path.name
+    for path in sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/tutorials").glob("*.md")]):
+        sources[path.relative_to(ROOT).as_posix()] = path.relative_to(ROOT / "docs").as_posix()
     for source, page in sources.items():
         (folder / page).write_text(site_links((ROOT / source).read_text(), source, sources))
     (folder / "examples.md").write_text(examples_page())
