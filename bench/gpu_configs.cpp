@@ -1,13 +1,12 @@
 #include "gpu_configs.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <random>
-#include <thread>
 #include <tuple>
 
 #include "backend/cuda/nvrtc.h"
+#include "base/parallel.h"
 #include "codegen/render.h"
 #include "core/family.h"
 #include "model/model.h"
@@ -20,20 +19,13 @@ namespace {
 // work(i) for each choice; what it throws is printed.
 template <class F>
 void on_all_cores(const std::vector<Choice>& choices, const F& work) {
-  std::atomic<size_t> next{0};
-  const auto some = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < choices.size();) {
-      try {
-        work(i);
-      } catch (const std::exception& e) {
-        std::printf("%s: %s\n", to_string(choices[i].config).c_str(), e.what());
-      }
+  in_parallel(choices.size(), 0, [&](size_t i) {
+    try {
+      work(i);
+    } catch (const std::exception& e) {
+      std::printf("%s: %s\n", to_string(choices[i].config).c_str(), e.what());
     }
-  };
-  std::vector<std::thread> threads;
-  for (unsigned i = 0; i < std::max(2u, std::thread::hardware_concurrency()) - 1; ++i)
-    threads.emplace_back(some);
-  for (std::thread& t : threads) t.join();
+  });
 }
 
 // Compiles for an architecture of which there is no device.

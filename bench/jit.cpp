@@ -19,6 +19,7 @@
 
 #include "backend/backend.h"
 #include "base/fs.h"
+#include "base/parallel.h"
 #include "base/process.h"
 #include "base/progress.h"
 #include "base/text.h"
@@ -109,23 +110,16 @@ Json cold(const std::vector<Wanted>& kernels, const Backend& backend, std::vecto
 double wall_ms(const std::vector<Wanted>& kernels, size_t count, size_t workers, const Backend& backend) {
   TempDir dir(temp_directory());
   KernelCache cache = empty_cache(dir);
-  std::atomic<size_t> next{0};
   std::atomic<bool> failed{false};
   const auto start = Clock::now();
-  auto work = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < count;) {
-      try {
-        backend.load(cache.get_or_build(kernels[i].source, backend).binary);
-      } catch (const std::exception& e) {
-        std::fprintf(stderr, "error: %s\n", e.what());
-        failed = true;
-      }
+  in_parallel(count, static_cast<int>(workers), [&](size_t i) {
+    try {
+      backend.load(cache.get_or_build(kernels[i].source, backend).binary);
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "error: %s\n", e.what());
+      failed = true;
     }
-  };
-  std::vector<std::thread> threads;
-  for (size_t t = 1; t < workers; ++t) threads.emplace_back(work);
-  work();
-  for (std::thread& t : threads) t.join();
+  });
   if (failed) throw Error(ErrorCode::compile_failed, "a kernel did not compile");
   return ms_since(start);
 }

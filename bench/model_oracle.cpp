@@ -7,7 +7,6 @@
 // constants are fitted to. The summary is efficiency = best time / chosen time: mean, 10th percentile and
 // worst, for the first choice and for the best of the first three.
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -15,10 +14,10 @@
 #include <numeric>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "codegen/render.h"
 #include "core/gemm_view.h"
@@ -66,21 +65,14 @@ std::vector<Row> read_suite(const Options& o) {
 std::vector<std::unique_ptr<Kernel>> prepare_all(const Problem& p, const std::vector<KernelConfig>& configs,
                                                  const Backend& backend, KernelCache& cache) {
   std::vector<std::unique_ptr<Kernel>> kernels(configs.size());
-  std::atomic<size_t> next{0};
-  auto work = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < configs.size();) {
-      try {
-        const Source source = render(lower(p), configs[i], backend.arch());
-        kernels[i] =
-            backend.prepare(backend.load(cache.get_or_build(source, backend).binary), p, {configs[i]});
-      } catch (const std::exception& e) {
-        std::fprintf(stderr, "%s: %s\n", to_string(configs[i]).c_str(), e.what());
-      }
+  in_parallel(configs.size(), 0, [&](size_t i) {
+    try {
+      const Source source = render(lower(p), configs[i], backend.arch());
+      kernels[i] = backend.prepare(backend.load(cache.get_or_build(source, backend).binary), p, {configs[i]});
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "%s: %s\n", to_string(configs[i]).c_str(), e.what());
     }
-  };
-  std::thread other(work);
-  work();
-  other.join();
+  });
   return kernels;
 }
 

@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <atomic>
 #include <memory>
-#include <thread>
+#include <mutex>
 
 #include "base/interrupt.h"
+#include "base/parallel.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "cli/invocation.h"
@@ -57,27 +57,22 @@ std::vector<double> timed(const Problem& problem, std::span<const Candidate> can
   std::vector<std::unique_ptr<Dispatcher>> dispatchers(candidates.size());
   std::vector<const Kernel*> kernels(candidates.size());
   std::vector<std::string> errors(candidates.size());
-  std::atomic<size_t> next{0}, done{0};
+  std::mutex mutex;
+  size_t done = 0;
   std::unique_ptr<Progress> progress;
   if (!call.has("--quiet")) progress = std::make_unique<Progress>("compiling", candidates.size());
-  const auto work = [&](bool reports) {
-    for (size_t i; (i = next.fetch_add(1)) < candidates.size();) {
-      DispatcherOptions own = options;
-      own.config = to_string(candidates[i].config);
-      try {
-        throw_if_interrupted();
-        dispatchers[i] = std::make_unique<Dispatcher>(std::move(own));
-        kernels[i] = &dispatchers[i]->get(problem);
-      } catch (const std::exception& e) { errors[i] = e.what(); }
-      ++done;
-      if (reports && progress) progress->update(done, to_string(candidates[i].config));
-    }
-  };
-  std::vector<std::thread> workers;
-  for (unsigned i = 1; i < std::min(std::thread::hardware_concurrency(), 64u); ++i)
-    workers.emplace_back(work, false);
-  work(true);
-  for (std::thread& w : workers) w.join();
+  in_parallel(candidates.size(), 0, [&](size_t i) {
+    throw_if_interrupted();
+    DispatcherOptions own = options;
+    own.config = to_string(candidates[i].config);
+    try {
+      dispatchers[i] = std::make_unique<Dispatcher>(std::move(own));
+      kernels[i] = &dispatchers[i]->get(problem);
+    } catch (const std::exception& e) { errors[i] = e.what(); }
+    std::lock_guard lock(mutex);
+    ++done;
+    if (progress) progress->update(done, to_string(candidates[i].config));
+  });
   throw_if_interrupted();
   for (const std::string& e : errors) {
     if (!e.empty()) throw Error(ErrorCode::compile_failed, e);

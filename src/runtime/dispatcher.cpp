@@ -11,6 +11,7 @@
 #include "backend/backend.h"
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "base/parallel.h"
 #include "codegen/render.h"
 #include "core/gemm_view.h"
 #include "model/learned.h"
@@ -174,17 +175,13 @@ struct Dispatcher::Impl {
     std::vector<std::unique_ptr<Kernel>> kernels(count);
     std::vector<BuildInfo> infos(count);
     errors.assign(count, nullptr);
-    auto make_one = [&](size_t i) {
+    in_parallel(count, static_cast<int>(count), [&](size_t i) {
       const InterruptedBy scope(background.stop());
       try {
         kernels[i] =
             make(p, v, {wanted[i].config, wanted[i].predicted_us, ChoiceSource::measured}, &infos[i]);
       } catch (...) { errors[i] = std::current_exception(); }
-    };
-    std::vector<std::thread> workers;
-    for (size_t i = 1; i < count; ++i) workers.emplace_back(make_one, i);
-    make_one(0);
-    for (std::thread& w : workers) w.join();
+    });
     for (size_t i = 0; info && i < count; ++i) {
       info->from = std::max(info->from, infos[i].from);
       info->build_ms = std::max(info->build_ms, infos[i].build_ms);
@@ -338,27 +335,17 @@ std::vector<std::string> Dispatcher::build(
     std::span<const Problem> problems, int jobs,
     const std::function<void(size_t, size_t, const std::string&)>& progress) {
   std::vector<std::string> errors(problems.size());
-  std::atomic<size_t> next{0};
   size_t done = 0;
   std::mutex progress_mutex;
-  auto work = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < problems.size();) {
-      try {
-        throw_if_interrupted();
-        get(problems[i]);
-      } catch (const std::exception& e) { errors[i] = e.what(); }
-      std::lock_guard lock(progress_mutex);
-      ++done;
-      if (progress) progress(done, problems.size(), to_string(problems[i]));
-    }
-  };
-  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  const size_t count = std::clamp<size_t>(jobs > 0 ? static_cast<size_t>(jobs) : cores, 1,
-                                          std::max<size_t>(problems.size(), 1));
-  std::vector<std::thread> workers;
-  for (size_t i = 1; i < count; ++i) workers.emplace_back(work);
-  work();
-  for (std::thread& w : workers) w.join();
+  in_parallel(problems.size(), jobs, [&](size_t i) {
+    try {
+      throw_if_interrupted();
+      get(problems[i]);
+    } catch (const std::exception& e) { errors[i] = e.what(); }
+    std::lock_guard lock(progress_mutex);
+    ++done;
+    if (progress) progress(done, problems.size(), to_string(problems[i]));
+  });
   return errors;
 }
 

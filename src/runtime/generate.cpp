@@ -3,16 +3,15 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "backend/cpu/compile.h"
 #include "base/fs.h"
 #include "base/interrupt.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "codegen/render.h"
 #include "core/family.h"
@@ -187,32 +186,6 @@ Plan make_plan(const GenerateOptions& o) {
   return plan;
 }
 
-// Runs work(i) for every i on several threads; the first exception comes out after all have stopped.
-void in_parallel(size_t count, int jobs, const std::function<void(size_t)>& work) {
-  std::atomic<size_t> next{0};
-  std::mutex mutex;
-  std::exception_ptr error;
-  auto loop = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < count;) {
-      try {
-        throw_if_interrupted();
-        work(i);
-      } catch (...) {
-        std::lock_guard lock(mutex);
-        if (!error) error = std::current_exception();
-        next = count;
-      }
-    }
-  };
-  const size_t cores =
-      jobs > 0 ? static_cast<size_t>(jobs) : std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::thread> workers;
-  for (size_t i = 1; i < std::min(cores, count); ++i) workers.emplace_back(loop);
-  loop();
-  for (std::thread& w : workers) w.join();
-  if (error) std::rethrow_exception(error);
-}
-
 }  // namespace
 
 std::span<const GenerateVariant> generate_variants() { return kVariants; }
@@ -236,6 +209,7 @@ GenerateResult generate(const GenerateOptions& options,
   std::vector<Json> rows(plan.rows.size());
   size_t done = 0;
   in_parallel(plan.rows.size(), options.jobs, [&](size_t i) {
+    throw_if_interrupted();
     Row& row = plan.rows[i];
     const Source source = render(lower(row.problem), row.config, plan.arch);
     rows[i] = manifest_row(row, source);

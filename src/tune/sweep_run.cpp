@@ -1,19 +1,18 @@
 #include "tune/sweep_run.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <ctime>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <unordered_map>
 
 #include "backend/backend.h"
 #include "base/fs.h"
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "base/parallel.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "codegen/render.h"
@@ -174,8 +173,9 @@ class Sweep {
     }
     std::mutex mutex;
     size_t done = 0;
-    std::atomic<size_t> next{0};
-    const auto build = [&](Unit& unit) {
+    in_parallel(units.size(), options_.jobs, [&](size_t i) {
+      if (stop()) return;
+      Unit& unit = units[i];
       const KernelConfig& config = plan_.configs[unit.config];
       bool fresh = false;
       try {
@@ -191,16 +191,7 @@ class Sweep {
       std::lock_guard lock(mutex);
       compiled_ += fresh;
       report("compiling", ++done, units.size(), to_string(config));
-    };
-    const auto work = [&] {
-      for (size_t i; !stop() && (i = next.fetch_add(1)) < units.size();) build(units[i]);
-    };
-    const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-    const size_t jobs = options_.jobs > 0 ? static_cast<size_t>(options_.jobs) : cores;
-    std::vector<std::thread> workers;
-    for (size_t i = 1; i < std::min(jobs, units.size()); ++i) workers.emplace_back(work);
-    work();
-    for (std::thread& w : workers) w.join();
+    });
     for (const SweepProblem* p : mine_) {
       std::vector<size_t>& configs = todo_[p];
       std::vector<size_t> rest;

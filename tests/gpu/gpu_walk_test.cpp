@@ -4,13 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <map>
-#include <thread>
 
 #include "backend/backend.h"
 #include "base/fs.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "codegen/render.h"
 #include "gpu/gpu_device.h"
@@ -58,18 +57,12 @@ void check_configs(const Problem& problem, const std::vector<KernelConfig>& chos
   const GemmView view = lower(problem);
   std::vector<Unit> units(chosen.size());
   KernelCache cache({});
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < units.size();) {
-      try {
-        units[i].source = render(view, chosen[i], device.arch());
-        units[i].module = device.load(cache.get_or_build(units[i].source, device).binary);
-      } catch (const std::exception& e) { units[i].error = e.what(); }
-    }
-  };
-  std::vector<std::thread> threads;
-  for (unsigned i = 0; i < std::max(2u, std::thread::hardware_concurrency()); ++i) threads.emplace_back(work);
-  for (std::thread& t : threads) t.join();
+  in_parallel(units.size(), 0, [&](size_t i) {
+    try {
+      units[i].source = render(view, chosen[i], device.arch());
+      units[i].module = device.load(cache.get_or_build(units[i].source, device).binary);
+    } catch (const std::exception& e) { units[i].error = e.what(); }
+  });
 
   Operands integers(problem, FillKind::integers, 1, 64), uniform(problem, FillKind::uniform, 2, 64);
   const Verifier exact(integers), bounded(uniform);

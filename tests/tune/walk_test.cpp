@@ -8,15 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <set>
-#include <thread>
 
 #include "backend/backend.h"
 #include "base/fs.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "codegen/render.h"
 #include "runtime/kernel_cache.h"
@@ -102,17 +101,11 @@ void compile_all(Units& units, const Backend& backend) {
   KernelCache cache({});
   std::vector<Unit*> list;
   for (auto& [symbol, unit] : units) list.push_back(&unit);
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < list.size();) {
-      try {
-        list[i]->module = backend.load(cache.get_or_build(list[i]->source, backend).binary);
-      } catch (const std::exception& e) { list[i]->error = e.what(); }
-    }
-  };
-  std::thread other(work);
-  work();
-  other.join();
+  in_parallel(list.size(), 2, [&](size_t i) {
+    try {
+      list[i]->module = backend.load(cache.get_or_build(list[i]->source, backend).binary);
+    } catch (const std::exception& e) { list[i]->error = e.what(); }
+  });
 }
 
 class Walk : public testing::TestWithParam<Case> {};
