@@ -1,0 +1,391 @@
+#include "model/cpu_work.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/groups_shape.h"
+#include "core/tile_math.h"
+
+namespace tessera {
+namespace {
+
+// A register tile of `accs` accumulators fed by `loads` vector loads: cycles of one step along k.
+double step_cycles(double accs, double loads, double issue_per_cycle, const CostTable& t) {
+  return std::max(accs / issue_per_cycle + loads * t.vector_load, t.fma_latency);
+}
+
+struct Cpu {
+  const GemmView& v;
+  const KernelConfig& c;
+  const ArchSpec& a;
+  const CostTable& t;
+  const Instruction& inst;
+  Work& w;
+  const Operand& left = c.swap_ab ? v.b : v.a;   // supplies rows of C as the kernel sees it
+  const Operand& right = c.swap_ab ? v.a : v.b;  // supplies columns
+
+  static constexpr double kCacheLine = 64;
+  // Cycles of a vector of which not all lanes are stored: it leaves the registers by way of memory.
+  static constexpr double kPartOfLanes = 8;
+
+  double lanes() const { return a.vector_bits / 32.0; }
+
+  // Cycles for one core to read `bytes` that live in the smallest level holding `footprint` bytes.
+  double read(double bytes, double footprint) const {
+    const CacheLevel& level = footprint <= 0.75 * static_cast<double>(a.l1.bytes)   ? a.l1
+                              : footprint <= 0.75 * static_cast<double>(a.l2.bytes) ? a.l2
+                              : footprint <= 0.50 * static_cast<double>(a.l3.bytes) ? a.l3
+                                                                                    : a.dram;
+    return bytes / level.bytes_per_cycle;
+  }
+
+  bool converts(const Operand& o) const {
+    return inst.k == 1 ? o.type != DType::f32 : compute_type(o.type, inst) != o.type || inst.name == "madd16";
+  }
+  // Bytes of an operand in the words that instructions take.
+  double word_bytes(double elements) const {
+    const int group = inst.m > 1 ? k_group(compute_type(left.type, inst)) : inst.k;
+    return elements * 4.0 / group;
+  }
+  // Whether k is contiguous in an operand that is A of the problem (m x k), or B (k x n).
+  static bool along_k(const Operand& o, bool is_a) { return is_a ? o.col_stride == 1 : o.row_stride == 1; }
+
+  // Copying `elements` of an operand that k runs across (or along, `turned`) into words: the slower of the
+  // shuffles and of reading it from where it lives.
+  double copy(const Operand& o, double elements, bool turned) const {
+    const double bytes = word_bytes(elements);
+    const double cycles =
+        bytes * (turned ? t.pack_transpose : t.pack_copy) + (converts(o) ? bytes * t.pack_convert : 0);
+    const double memory = elements * bytes_of(o.type);
+    return cycles + read(memory, memory);
+  }
+
+  // What gathering `elements` of patches costs beyond copying them. Taps that are neighbours in memory are
+  // one piece; a pixel whose other channels belong to other groups is one line of memory, or a part of one.
+  double gather(const Operand& o, double elements) const {
+    if (!o.patches) return 0;
+    const WindowAxis& x = v.window->axes[2];
+    const bool run = x.spread == 1 && x.stride == v.window->channels;
+    const double pieces = elements / static_cast<double>(v.window->channels * (run ? x.taps : 1));
+    return pieces * t.gather_piece + shared_lines(o, pieces);
+  }
+
+  // Lines of memory that other groups share, for so many pieces of the patches of one group.
+  double shared_lines(const Operand& o, double pieces) const {
+    const double pixel = static_cast<double>(v.window->axes[2].stride * bytes_of(o.type));
+    return v.groups > 1 ? pieces * std::min(pixel / kCacheLine, 1.0) * t.gather_line : 0.0;
+  }
+
+  // Whether cpu_packed reads patches where they lie.
+  bool taps_in_place() const { return c.family_id() == Family::cpu_packed && !c.pack_a && v.a.patches; }
+
+  // Register tiles over the whole of C, `step(rows, cols)` giving cycles per k step of a tile with that many
+  // live rows and columns.
+  template <class Step>
+  double over_tiles(Step step) const {
+    const double full_m = std::floor(w.rows / w.tile_m), full_n = std::floor(w.cols / w.tile_n);
+    const double rest_m = w.rows - full_m * w.tile_m, rest_n = w.cols - full_n * w.tile_n;
+    double cycles = full_m * full_n * step(w.tile_m, w.tile_n);
+    if (rest_m > 0) cycles += full_n * step(rest_m, w.tile_n);
+    if (rest_n > 0) cycles += full_m * step(w.tile_m, rest_n);
+    if (rest_m > 0 && rest_n > 0) cycles += step(rest_m, rest_n);
+    return cycles;
+  }
+
+  // Operands read in place: so many lines advance side by side, which costs bandwidth beyond a few.
+  double stream(double bytes, double lines) const {
+    return read(bytes, bytes) * (1 + t.stream_penalty * lines);
+  }
+
+  double issue_per_cycle() const { return t.issue_share * inst.flops_per_cycle / (2.0 * inst.n * inst.k); }
+
+  // Cycles of a step of k of a register tile with so many live rows and columns, a vector along its columns.
+  double tile_step(double rows, double cols) const {
+    // Where each row has an address of its own, few of them stay in registers.
+    constexpr double kAddresses = 10;
+    const double vectors = std::ceil(cols / inst.n);
+    const double addresses = taps_in_place() && rows > kAddresses ? rows : 0.0;
+    return step_cycles(rows * vectors, rows + vectors + addresses, issue_per_cycle(), t);
+  }
+
+  // Row tiles as the packed kernel cuts them: tall ones and ones a row lower, all as one where columns are
+  // few.
+  double packed_math() const {
+    const double low = w.tile_m > 1 ? std::min(w.row_tiles * w.tile_m - w.rows, w.row_tiles) : 0.0;
+    const double edge = c.edge_dot ? static_cast<double>(edge_columns(v, c)) : 0.0, cols = w.cols - edge;
+    const double full_n = std::floor(cols / w.tile_n), rest_n = cols - full_n * w.tile_n;
+    double cycles = full_n * ((w.row_tiles - low) * tile_step(w.tile_m, w.tile_n) +
+                              low * tile_step(w.tile_m - 1, w.tile_n));
+    if (rest_n > 0) cycles += w.row_tiles * tile_step(w.tile_m, rest_n);
+    return std::ceil(w.depth / inst.k) * cycles + edge_math(edge);
+  }
+
+  // So many columns as dot products along k, a few rows at a time.
+  double edge_math(double edge) const {
+    constexpr double kRows = 6;
+    const double step = step_cycles(kRows * edge, kRows + edge, issue_per_cycle(), t) / kRows;
+    return w.rows * (std::ceil(w.depth / inst.n) * step + edge * t.reduce_per_acc * inst.n);
+  }
+
+  static constexpr int64_t kPage = 4096;  // bytes; as far apart as addresses of one set of L1
+
+  // Pages that stay in the first-level TLB beside what else is read, and in all of it: enough where lines are
+  // asked for ahead.
+  static constexpr double kPagesAtHand = 48, kPagesKnown = 1024;
+
+  // Share of `steps` that lie on a page of their own and no longer find it when they come to it again, read
+  // in place `stride` bytes apart.
+  static double far_share(double steps, double stride, double pages_kept) {
+    const double pages = std::min(stride / static_cast<double>(kPage), 1.0);
+    return steps * pages > pages_kept ? pages : 0.0;
+  }
+
+  // Pages that `depth` of k of the left operand's rows lie on, k along memory.
+  double pages_of_rows(double depth) const {
+    const double size = bytes_of(left.type), page = static_cast<double>(kPage);
+    const double apart = std::min(static_cast<double>(left.leading()) * size / page, 1.0);
+    return w.rows * std::max(depth * size / page, apart);
+  }
+
+  // far_share of the left operand in place.
+  double far_rows(double pages_kept) const {
+    if (along_k(left, !c.swap_ab)) return 0.0;
+    return far_share(w.depth, static_cast<double>(left.leading() * bytes_of(left.type)), pages_kept);
+  }
+
+  // Cycles of a step along rows read in place that are whole pages apart: more of them than a set of L1 has
+  // ways drive each other out.
+  double way_conflicts() const {
+    const double ways = static_cast<double>(a.l1.bytes) / static_cast<double>(kPage);
+    const bool paged = along_k(left, !c.swap_ab) && left.leading() * bytes_of(left.type) % kPage == 0;
+    return paged ? std::max(w.tile_m - ways, 0.0) / 16 * t.far_step : 0.0;
+  }
+
+  void packed() {
+    w.math = packed_math();
+    const bool b_in_place = !c.pack_b;
+    if (!v.b_prepacked && !b_in_place) {
+      w.pack_b = copy(right, w.cols * w.depth, along_k(right, c.swap_ab)) + gather(right, w.cols * w.depth);
+    }
+    if (c.pack_a) {
+      // Panels of fewer rows than a vector has lanes take as long as full ones.
+      const bool panels = !along_k(left, !c.swap_ab);
+      const double rows = panels ? w.row_tiles * std::ceil(w.tile_m / lanes()) * lanes() : w.rows;
+      w.pack_a = copy(left, rows * w.depth, panels) + gather(left, w.rows * w.depth);
+    }
+    // Each row tile reads the panel of B again, from L1 or L2; each panel reads the block of A again, from
+    // L2: the driver cuts rows until it fits, and every further block of rows reads all of packed B.
+    const double block_k = c.block_k > 0 ? std::min<double>(c.block_k, w.depth) : w.depth;
+    w.staged = word_bytes(w.tile_n * block_k);
+    const double panels = w.col_tiles * std::max(w.passes_k, 1.0);
+    const double fitting_rows =
+        std::max(0.3 * static_cast<double>(a.l2.bytes) / std::max(word_bytes(block_k), 1.0), w.tile_m);
+    const double row_blocks = std::ceil(w.rows / fitting_rows);
+    const double a_block = word_bytes(std::min(w.rows, fitting_rows) * block_k);
+    const double all_b = word_bytes(w.cols * w.depth);
+    // The panel in use shares the cache with the next one, on its way meanwhile.
+    // Where nothing was packed just before, the first row tile brings it from where B lives.
+    const double warm_tiles = w.row_tiles - (v.b_prepacked || b_in_place ? 1 : 0);
+    w.memory = warm_tiles * panels * read(w.staged, 2 * w.staged);
+    w.memory += row_blocks * panels * read(a_block, a_block);
+    if (row_blocks > 1) w.memory += row_blocks * read(all_b, all_b);
+    // Sums between blocks of k are written and read once each.
+    w.pack_b += read(w.rows * w.cols * 8 * std::max(w.passes_k - 1, 0.0), w.rows * w.cols * 4);
+    const bool rows_in_place = !c.pack_a && !v.a.patches;
+    if (taps_in_place()) {
+      const double taps = w.depth / static_cast<double>(v.window->channels);
+      w.overhead += taps * (w.row_tiles * w.col_tiles * t.tap_call + w.rows * t.tap_row);
+      w.overhead += w.col_tiles * shared_lines(left, taps * w.rows);
+    }
+    double far = rows_in_place ? far_rows(kPagesAtHand) : 0.0;
+    if (b_in_place) {
+      const double stride = static_cast<double>(right.leading() * bytes_of(right.type));
+      far += far_share(std::min(w.depth, 128.0), stride, kPagesAtHand);
+      if (right.leading() % 16 != 0) far += t.split_loads * w.tile_n / inst.n / t.far_step;
+    }
+    w.overhead += w.row_tiles * w.col_tiles * w.depth * far * t.far_step;
+    if (rows_in_place)
+      w.overhead += w.row_tiles * w.col_tiles * std::ceil(w.depth / inst.k) * way_conflicts();
+    if (rows_in_place && v.b_prepacked && w.col_tiles > 1 && along_k(left, !c.swap_ab))
+      w.overhead += w.col_tiles * pages_of_rows(w.depth) * t.page_in_place;
+    // Blocks of k come to every row again, once its page is forgotten.
+    if (rows_in_place && block_k < w.depth && along_k(left, !c.swap_ab) &&
+        pages_of_rows(w.depth) > kPagesKnown)
+      w.overhead += (w.passes_k * pages_of_rows(block_k) - pages_of_rows(w.depth)) * t.page_in_place;
+    if (v.b_prepacked || b_in_place)
+      w.memory += read(word_bytes(w.cols * w.depth), word_bytes(w.cols * w.depth));
+    w.memory += read(w.bytes_a, w.bytes_a);
+    w.overhead += w.col_tiles * t.block_call;
+    // The few channels of a convolution often are less than a tile.
+    if (v.window) w.epilogue += w.rows * std::ceil(std::fmod(w.cols, w.tile_n) / lanes()) * kPartOfLanes;
+  }
+
+  void amx() {
+    const double steps = std::ceil(w.depth / inst.k);
+    const double per_tdp = 2.0 * inst.m * inst.n * inst.k / inst.flops_per_cycle;
+    const double chunks = std::max(1.0, std::ceil(steps / 16));
+    w.math = over_tiles([&](double r, double n) {
+      const double tm = std::ceil(r / 16), tn = std::ceil(n / 16);
+      const double loads = (c.pack_a ? tm : tm * t.amx_in_place) + tn;
+      return steps * (tm * tn * per_tdp + loads * t.amx_load) + chunks * tm * tn * t.amx_sums;
+    });
+    const double a_elements = w.rows * w.depth, b_elements = w.cols * w.depth;
+    if (!v.b_prepacked) {
+      w.pack_b = copy(right, b_elements, along_k(right, c.swap_ab)) * t.amx_pack + gather(right, b_elements);
+    }
+    if (c.pack_a) {
+      const bool turned = !along_k(left, !c.swap_ab);
+      w.pack_a = copy(left, a_elements, turned) * t.amx_pack * (turned ? t.amx_turn : 1.0) +
+                 gather(left, a_elements);
+    }
+    const double packed_b = word_bytes(w.cols * w.depth);
+    w.staged = word_bytes(w.tile_n * w.depth);
+    w.memory = stream(w.bytes_a, c.pack_a ? 0 : w.tile_m) + (v.b_prepacked ? read(packed_b, packed_b) : 0.0);
+    w.overhead += t.block_call * chunks * w.col_tiles + t.amx_config;
+    if (c.swap_ab) w.epilogue *= t.amx_swapped;
+  }
+
+  void dot() {
+    const double lanes_k = static_cast<double>(inst.n) * inst.k;
+    const double steps = std::ceil(w.depth / lanes_k);
+    const double convert = converts(left) ? t.load_convert : 0;
+    w.math = steps * over_tiles([&](double r, double n) {
+               return step_cycles(r * n, r + n, issue_per_cycle(), t) + (r + n) * convert;
+             });
+    w.epilogue += w.row_tiles * w.col_tiles * w.tile_m * w.tile_n * t.reduce_per_acc;
+    w.memory = stream(w.bytes_b, w.tile_n) + read(w.bytes_a, w.bytes_a);
+    // Rows pass over all columns a few tiles at a time.
+    constexpr double kTilesAtOnce = 4;
+    const double passes = std::ceil(w.row_tiles / kTilesAtOnce);
+    w.memory += (passes - 1) * read(w.bytes_b, w.bytes_b);
+  }
+
+  // Staging lines of an operand inside the direct kernel. What has to be turned goes in squares of vectors:
+  // about half of the time to read the lines that exist, half to turn whole squares.
+  double stage(double lines, bool turned) const {
+    if (!turned) {
+      return word_bytes(lines * w.depth) * (t.stage_copy + (inst.k > 1 ? t.stage_interleave : 0));
+    }
+    const double vector = lanes(), words = std::ceil(w.depth / inst.k);
+    const double squares = std::ceil(lines / vector) * vector;
+    return (lines + squares) / 2 * std::ceil(words / vector) * vector * 4 * t.stage_transpose;
+  }
+
+  // Few rows and a row-major B of bytes: words are made in registers (kernels/cpu/interleave.h), 64 columns
+  // of four rows by 8 shuffles.
+  static constexpr double kInterleaved = 4 * 64 / 8.0;  // bytes per cycle
+  bool interleaves() const {
+    return inst.name == "vnni" && a.vector_bits == 512 && !c.swap_ab && !v.b_prepacked &&
+           !along_k(right, false) && c.tile_n % 64 == 0 && c.tile_m * c.tile_n <= 256 && v.m <= c.tile_m;
+  }
+
+  void direct() {
+    const double steps = std::ceil(w.depth / inst.k);
+    w.math =
+        steps * over_tiles([&](double r, double n) { return tile_step(r, v.b_prepacked ? w.tile_n : n); });
+    // Columns that do not lie as the arithmetic wants them are staged again for every block of row tiles.
+    const double tiles_at_once = w.tile_m >= 24 ? 1 : w.tile_m >= 8 ? 2 : 4;
+    const double row_blocks = std::ceil(w.row_tiles / tiles_at_once);
+    const bool turned = along_k(right, c.swap_ab);
+    const double panel = word_bytes(w.tile_n * w.depth), words_b = w.col_tiles * panel;
+    if (!v.b_prepacked && (turned || converts(right) || inst.k > 1)) {
+      w.pack_b = interleaves() ? w.bytes_b / kInterleaved
+                               : row_blocks * stage(w.cols, turned) + read(w.bytes_b * row_blocks, w.bytes_b);
+    }
+    if (converts(left)) w.pack_a = stage(w.rows, !along_k(left, !c.swap_ab));
+    w.overhead += w.row_tiles * w.col_tiles * steps * (way_conflicts() + far_rows(kPagesKnown) * t.far_step);
+    // A row of the tile of columns at a time: wide tiles read longer pieces of memory.
+    w.memory = read(w.bytes_a, w.bytes_a);
+    if (v.b_prepacked) {
+      w.memory += read(words_b, words_b) + (w.row_tiles - 1) * w.col_tiles * read(panel, 2 * panel);
+    } else {
+      w.memory += stream(w.bytes_b, 1024 / w.tile_n) * row_blocks;
+    }
+    if (c.swap_ab) w.epilogue *= 2;
+  }
+
+  // All groups and operands at once; what is set is the share of one group.
+  void groups() {
+    const GroupsShape s = groups_shape(v, c);
+    const auto& axes = s.axes;
+    const double vectors = static_cast<double>(c.tile_n) / inst.n;
+    const double lines = static_cast<double>(v.window->images * axes[0].positions * axes[1].positions);
+    // Tiles of a gradient of the input begin at a multiple of the stride, counted from the padding.
+    const WindowAxis& x = axes[2];
+    const int64_t lead = x.spread < 0 ? x.shift % x.divide : 0;
+    const double tiles =
+        lines * std::ceil(static_cast<double>(x.positions + lead) / static_cast<double>(s.columns));
+    // Of a tile, one line of the filter and one step along the inner channels of a group. What is read is
+    // converted, and shuffled where lanes choose among channels; 32-bit words of two bf16 need less, and as
+    // operands of dot products no conversion.
+    const bool bf16 = v.a.type == DType::bf16, even = s.inner % 2 == 0;
+    const bool chosen = !s.blocked && (s.steps > 1 || s.outer > 1);
+    const bool pairs = !chosen && !s.blocked && c.tile_n % (2 * inst.n) == 0;
+    const double convert = v.a.type == DType::f32 || inst.k > 1 ? 0 : 2;
+    const double shuffle = inst.k > 1 ? (chosen ? 1 : 0)
+                           : chosen   ? bf16 && even && !s.gradient ? 1.5 : 1 + convert
+                           : bf16 && (s.blocked ? even : pairs) ? 1
+                                                                : convert;
+    const double products =
+        static_cast<double>(s.columns * axes[2].taps) * vectors / static_cast<double>(axes[2].divide);
+    const double reads =
+        static_cast<double>(s.columns_read) * (chosen && s.outer % c.tile_n == 0 ? 1 : vectors);
+    const double loads = reads * s.vectors_read + static_cast<double>(axes[2].taps) * vectors;
+    const double step = step_cycles(products + reads * shuffle, loads, issue_per_cycle(), t);
+    const double filter_lines = static_cast<double>(axes[0].taps * axes[1].taps) /
+                                static_cast<double>(axes[0].divide * axes[1].divide);
+    const double chunks = static_cast<double>(s.chunks);
+    // Of a gradient with channels to choose from, the few sums of a line of taps wait for one another.
+    const double waits = s.gradient && chosen ? 2 : 1;
+    w.math = tiles * chunks * filter_lines * static_cast<double>(s.steps) * step * waits / w.groups;
+    w.overhead = tiles * chunks * 2 * t.tile_overhead / w.groups;
+    const double stores = s.gradient ? static_cast<double>(s.chunk_floats) / inst.n
+                                     : tiles * static_cast<double>(s.columns) * vectors;
+    const double outputs = static_cast<double>(v.groups * s.outer);
+    const bool whole =
+        s.lanes == inst.n && (chosen ? v.groups * s.outer % s.chunk == 0 : outputs >= c.tile_n);
+    const double store = t.store_per_vector + (whole || s.gradient ? 0 : kPartOfLanes);
+    w.epilogue = chunks * stores * (store + v.epilogue.count * t.step_per_vector) / w.groups;
+    w.pack_b =
+        v.b_prepacked ? 0.0 : chunks * static_cast<double>(s.chunk_floats) * 4 * t.pack_transpose / w.groups;
+    // The fewer neighbouring lines of memory a chunk takes from each pixel, the less of them is fetched
+    // ahead.
+    const double chunk_bytes = static_cast<double>(c.tile_n * bytes_of(v.a.type));
+    w.memory = read(v.bytes(), v.bytes()) * (1 + kCacheLine / chunk_bytes) / w.groups;
+  }
+};
+
+}  // namespace
+
+void add_cpu_work(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const CostTable& costs,
+                  const Instruction& inst, Work& w) {
+  Cpu cpu{v, c, a, costs, inst, w};
+  const double outputs = w.rows * w.cols;
+  const double vectors = w.rows * std::ceil(w.cols / cpu.lanes());
+  const int steps = v.epilogue.count;
+  w.epilogue = vectors * (costs.store_per_vector + steps * costs.step_per_vector);
+  w.overhead = w.row_tiles * w.col_tiles * costs.tile_overhead;
+  switch (c.family_id()) {
+    case Family::cpu_amx: cpu.amx(); break;
+    case Family::cpu_dot: cpu.dot(); break;
+    case Family::cpu_direct: cpu.direct(); break;
+    case Family::cpu_groups: cpu.groups(); break;
+    default: cpu.packed(); break;
+  }
+  w.ideal_math = outputs * w.depth * 2 / inst.flops_per_cycle;
+  if (c.family_id() != Family::cpu_groups) w.memory += cpu.read(w.bytes_c, w.bytes_c);
+  w.overhead += costs.unhidden_share * std::min(w.math, w.memory);
+  for (double* part : {&w.math, &w.ideal_math, &w.pack_a, &w.pack_b, &w.epilogue, &w.memory, &w.overhead}) {
+    *part *= w.groups;
+  }
+  w.serial = costs.call;
+  w.tasks = w.groups * std::max(w.row_tiles, w.col_tiles) * std::max(c.split_k, 1);
+  w.parallel = std::min<double>(a.compute_units, w.tasks);
+  if (a.compute_units > 1) {
+    w.parallel = w.tasks / std::ceil(w.tasks / w.parallel);
+    w.serial += costs.fork_join;
+    if (c.split_k > 1) w.serial += outputs * (c.split_k - 1) / cpu.lanes() * 2;
+  }
+}
+
+}  // namespace tessera
