@@ -106,9 +106,7 @@ std::vector<KernelConfig> allowed_configs(const SelectionInput& in, std::vector<
     priorities->assign(1, 0);
     return explicit_config(in);
   }
-  const bool planned = in.options.device.starts_with("null:");
-  std::vector<KernelConfig> legal =
-      planned ? legal_configs(in.view, in.arch) : runnable_configs(in.view, in.arch);
+  std::vector<KernelConfig> legal = configs_on(in.options.device, in.view, in.arch);
   const Registry* registry = in.options.registry.get();
   if (!registry) {
     priorities->assign(legal.size(), 0);
@@ -209,6 +207,10 @@ std::vector<Candidate> ranked_candidates(const SelectionInput& in, ChoiceSource*
   out.reserve(order.size());
   for (size_t i : order) out.push_back(legal[i]);
   return out;
+}
+
+std::vector<KernelConfig> configs_on(const std::string& device, const GemmView& v, const ArchSpec& a) {
+  return device.starts_with("null:") ? legal_configs(v, a) : runnable_configs(v, a);
 }
 
 size_t raced(const DispatcherOptions& o, double band, std::span<const Candidate> candidates) {

@@ -26,6 +26,9 @@ struct SelectionInput {
 // legal, saying which rules refused how many. model_topk ranks as model does: timing is the dispatcher's.
 std::vector<Candidate> ranked_candidates(const SelectionInput& in, ChoiceSource* source = nullptr);
 
+// What is chosen from on a device: all that is legal where it only plans, else what has a kernel.
+std::vector<KernelConfig> configs_on(const std::string& device, const GemmView& v, const ArchSpec& a);
+
 // How many of the candidates, best first and at least one, policy model_topk times: `band` is Model::band().
 size_t raced(const DispatcherOptions& options, double band, std::span<const Candidate> candidates);
 

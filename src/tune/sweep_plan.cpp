@@ -13,7 +13,6 @@
 #include "core/gemm_view.h"
 #include "model/learned.h"
 #include "runtime/selection.h"
-#include "space/space.h"
 #include "tessera/error.h"
 
 namespace tessera {
@@ -122,7 +121,7 @@ SweepPlan plan_sweep(const std::vector<SuiteRow>& rows, const std::string& devic
     const std::string text = to_string(row.problem);
     if (!seen.insert(text).second) continue;
     const GemmView view = lower(row.problem);
-    Configs legal = device.starts_with("null:") ? legal_configs(view, arch) : runnable_configs(view, arch);
+    Configs legal = configs_on(device, view, arch);
     if (!candidates.config.empty())
       std::erase_if(legal,
                     [&](const KernelConfig& c) { return !glob_match(candidates.config, to_string(c)); });
