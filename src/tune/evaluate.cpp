@@ -63,16 +63,7 @@ Json interval(const std::vector<double>& e, double ModelScore::*figure) {
   return Json::array().push(figures[kDraws / 40]).push(figures[kDraws - 1 - kDraws / 40]);
 }
 
-Json figures(const std::vector<double>& e) {
-  const ModelScore s = score_of(e);
-  return Json::object({{"problems", static_cast<int64_t>(s.problems)},
-                       {"mean", s.mean},
-                       {"median", s.median},
-                       {"p10", s.p10},
-                       {"p1", s.p1},
-                       {"min", s.least},
-                       {"geomean", s.geomean}});
-}
+Json figures(const std::vector<double>& e) { return efficiency_json(score_of(e)); }
 
 bool strided(const Problem& p) {
   return std::any_of(p.conv.stride.begin(), p.conv.stride.end(), [](int64_t s) { return s > 1; });
@@ -109,11 +100,9 @@ double peer_ratio(const EvaluatedProblem& row, const std::string& cache_dir, con
 
 // Shards write the same plan, whoever is first.
 void keep_plan(const SweepPlan& plan, const std::string& directory) {
-  const std::string path = directory + "/plan.json", text = to_json(plan).dump();
-  if (!path_exists(path)) {
-    make_directories(directory);
-    write_file_whole(path, text);
-  } else if (read_file(path) != text) {
+  if (!path_exists(directory + "/plan.json")) {
+    write_sweep_plan(plan, directory);
+  } else if (to_json(read_sweep_plan(directory)).dump() != to_json(plan).dump()) {
     throw Error(ErrorCode::bad_input, "'" + directory + "' holds the times of another evaluation",
                 "name another directory");
   }

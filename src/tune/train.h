@@ -20,6 +20,7 @@ struct ModelScore {
   double hit1 = 0, hit3 = 0, hit5 = 0;  // share of problems whose best is among the first so many
 };
 Json to_json(const ModelScore& s);
+Json efficiency_json(const ModelScore& s);  // of the first choice, without hits
 
 // Order of a problem's configurations by predicted time.
 using Predictor = std::function<void(const MeasuredProblem&, std::span<double> us)>;

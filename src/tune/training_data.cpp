@@ -94,6 +94,14 @@ Fold fold_of(const Problem& p) {
   return any_matches(splits().valid, family) ? Fold::valid : Fold::train;
 }
 
+void TrainingData::add(const Problem& p, std::vector<KernelConfig> configs, std::vector<double> us) {
+  const double best_us = *std::min_element(us.begin(), us.end());
+  problems.push_back({p, lower(p), fold_of(p), std::move(configs), std::move(us), best_us});
+  const std::string text = types_text(p);
+  const auto place = std::lower_bound(types.begin(), types.end(), text);
+  if (place == types.end() || *place != text) types.insert(place, text);
+}
+
 size_t TrainingData::rows(Fold f) const {
   size_t n = 0;
   for (const MeasuredProblem& p : problems) n += p.fold == f ? p.configs.size() : 0;
@@ -154,26 +162,21 @@ TrainingData training_data(const Database& db, const std::string& arch, const st
   TrainingData out{find_arch(arch), operation, {}, {}};
   out.arch.compute_units = *seen.begin();
   out.processor = join({processors.begin(), processors.end()}, ", ");
-  std::set<std::string> types;
-  for (const auto& [text, configs] : problems) {
-    MeasuredProblem p{.problem = Problem::parse(text)};
-    p.view = lower(p.problem);
-    p.fold = fold_of(p.problem);
-    const auto least = quickest.find(types_text(p.problem));
-    for (const auto& [config, latest] : configs) {
+  for (const auto& [text, measured] : problems) {
+    const Problem problem = Problem::parse(text);
+    const auto least = quickest.find(types_text(problem));
+    std::vector<KernelConfig> configs;
+    std::vector<double> us;
+    for (const auto& [config, latest] : measured) {
       if (least != quickest.end() && latest.anchor_us > least->second * kShared) continue;
       std::string why;
       const auto c = KernelConfig::parse(config, &why);
       if (!c || latest.us <= 0) continue;
-      p.configs.push_back(*c);
-      p.us.push_back(latest.us);
+      configs.push_back(*c);
+      us.push_back(latest.us);
     }
-    if (p.configs.size() < 2) continue;
-    p.best_us = *std::min_element(p.us.begin(), p.us.end());
-    types.insert(types_text(p.problem));
-    out.problems.push_back(std::move(p));
+    if (configs.size() >= 2) out.add(problem, std::move(configs), std::move(us));
   }
-  out.types.assign(types.begin(), types.end());
   return out;
 }
 

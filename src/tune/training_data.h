@@ -34,9 +34,12 @@ struct MeasuredProblem {
 struct TrainingData {
   ArchSpec arch;  // with the units of the measurements
   std::string operation;
-  std::vector<std::string> types;
+  std::vector<std::string> types;         // of the problems, ordered
   std::vector<MeasuredProblem> problems;  // ordered by text; each has at least two configurations
   std::string processor{};                // its name, or names, where the measurements were made
+
+  // Another problem with the configurations that ran right, at least two, and their times; all else follows.
+  void add(const Problem& p, std::vector<KernelConfig> configs, std::vector<double> us);
 
   size_t rows(Fold f) const;
   size_t count(Fold f) const;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "base/text.h"
 #include "tessera/error.h"
@@ -45,7 +44,9 @@ KernelConfig config_of(std::string_view text, const Lines& lines) {
 }
 
 void take_times(std::string_view line, const std::vector<KernelConfig>& configs, const Lines& lines,
-                MeasuredProblem& p) {
+                const Problem& p, TrainingData& out) {
+  std::vector<KernelConfig> measured;
+  std::vector<double> times;
   const auto words = split_words(line);
   for (size_t i = 0; i + 1 < words.size(); i += 2) {
     const auto index = parse_int(words[i]);
@@ -53,11 +54,11 @@ void take_times(std::string_view line, const std::vector<KernelConfig>& configs,
     if (!index || *index < 0 || *index >= std::ssize(configs) || !us || *us <= 0)
       lines.refuse("no configuration and time: '" + std::string(words[i]) + ' ' + std::string(words[i + 1]) +
                    "'");
-    p.configs.push_back(configs[static_cast<size_t>(*index)]);
-    p.us.push_back(*us);
+    measured.push_back(configs[static_cast<size_t>(*index)]);
+    times.push_back(*us);
   }
   if (words.size() < 4 || words.size() % 2) lines.refuse("not two or more times of a problem");
-  p.best_us = *std::min_element(p.us.begin(), p.us.end());
+  out.add(p, std::move(measured), std::move(times));
 }
 
 }  // namespace
@@ -96,24 +97,18 @@ TrainingData parse_training_data(std::string_view text, std::string_view origin)
   out.arch.compute_units = static_cast<int>(head.at("units").as_int());
   out.processor = head.at("processor").as_string();
   std::vector<KernelConfig> configs;
-  std::set<std::string> types;
   while (lines.next(&line)) {
     if (line.starts_with(kConfig)) {
       configs.push_back(config_of(line.substr(kConfig.size()), lines));
       continue;
     }
     if (!line.starts_with(kProblem)) lines.refuse("neither a configuration nor a problem");
-    MeasuredProblem p{.problem = Problem::parse(line.substr(kProblem.size()))};
-    if (to_string(p.problem.op) != out.operation) lines.refuse("not of " + out.operation);
-    p.view = lower(p.problem);
-    p.fold = fold_of(p.problem);
+    const Problem problem = Problem::parse(line.substr(kProblem.size()));
+    if (to_string(problem.op) != out.operation) lines.refuse("not of " + out.operation);
     if (!lines.next(&line)) lines.refuse("a problem without times");
-    take_times(line, configs, lines, p);
-    types.insert(types_text(p.problem));
-    out.problems.push_back(std::move(p));
+    take_times(line, configs, lines, problem, out);
   }
   if (out.problems.empty()) lines.refuse("no problem");
-  out.types.assign(types.begin(), types.end());
   return out;
 }
 

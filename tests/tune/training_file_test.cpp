@@ -9,17 +9,15 @@ namespace tessera {
 namespace {
 
 TrainingData some() {
-  TrainingData data{find_arch("x86_avx512"), "gemm", {"f32", "bf16"}, {}};
+  TrainingData data{find_arch("x86_avx512"), "gemm", {}, {}};
   data.arch.compute_units = 2;
   data.processor = "one, \"another\"";
   for (const char* text : {"gemm m=128 n=3072 k=768 dtype=f32", "gemm m=5 n=7 k=9 dtype=bf16 prepack=b"}) {
-    MeasuredProblem p{.problem = Problem::parse(text)};
-    p.view = lower(p.problem);
-    p.fold = fold_of(p.problem);
-    p.configs = legal_configs(p.view, data.arch);
-    for (size_t i = 0; i < p.configs.size(); ++i) p.us.push_back(1000.0 / static_cast<double>(3 + i));
-    p.best_us = p.us.back();
-    data.problems.push_back(p);
+    const Problem problem = Problem::parse(text);
+    const auto configs = legal_configs(lower(problem), data.arch);
+    std::vector<double> us;
+    for (size_t i = 0; i < configs.size(); ++i) us.push_back(1000.0 / static_cast<double>(3 + i));
+    data.add(problem, configs, us);
   }
   return data;
 }
