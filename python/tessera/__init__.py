@@ -9,6 +9,7 @@ Tessera; one forked after it gets a DeviceError.
 from __future__ import annotations
 
 import importlib
+from typing import Any, List
 
 # Public name -> module that has it.
 _PLACES = {
@@ -32,7 +33,7 @@ _MODULES = {"torch"}
 __all__ = sorted(_PLACES)
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _PLACES:
         value = getattr(importlib.import_module("." + _PLACES[name], __name__), name)
         globals()[name] = value
@@ -44,5 +45,5 @@ def __getattr__(name: str):
     raise AttributeError(f"module 'tessera' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> List[str]:
     return sorted({*globals(), *__all__, *_MODULES, "__version__"})

@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from ctypes import c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_void_p
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Tuple
 
 from . import errors
 
@@ -14,16 +15,16 @@ ABI_VERSION = 1
 MAX_D = 5
 HAS_ALPHA, HAS_BETA = 1, 2
 
-PROGRESS = ctypes.CFUNCTYPE(None, c_void_p, c_size_t, c_size_t, c_char_p)
-KEEP = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p)
-LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+PROGRESS: Any = ctypes.CFUNCTYPE(None, c_void_p, c_size_t, c_size_t, c_char_p)
+KEEP: Any = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p)
+LOG: Any = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 
 
 class Candidate(ctypes.Structure):
     _fields_ = [("config", c_char_p), ("predicted_us", c_double)]
 
 
-RANK = ctypes.CFUNCTYPE(c_size_t, c_void_p, c_char_p, ctypes.POINTER(Candidate), c_size_t, ctypes.POINTER(c_size_t))
+RANK: Any = ctypes.CFUNCTYPE(c_size_t, c_void_p, c_char_p, ctypes.POINTER(Candidate), c_size_t, ctypes.POINTER(c_size_t))
 
 
 class Buffers(ctypes.Structure):
@@ -37,7 +38,7 @@ _OUT = ctypes.POINTER(c_void_p)
 _SIZE_OUT = ctypes.POINTER(c_size_t)
 
 # name, result, arguments. Results are a status unless said otherwise.
-_FUNCTIONS = {
+_FUNCTIONS: Dict[str, Tuple[Any, Optional[Tuple[Any, ...]]]] = {
     "tsr_version": (c_char_p, ()),
     "tsr_abi_version": (c_uint32, ()),
     "tsr_last_error": (c_char_p, ()),
@@ -70,10 +71,10 @@ _FUNCTIONS = {
 }
 
 _lock = threading.Lock()
-_library = None
+_library: Optional[ctypes.CDLL] = None
 
 
-def _candidates():
+def _candidates() -> List[str]:
     named = os.environ.get("TESSERA_LIBRARY")
     if named:
         return [named]
@@ -81,7 +82,7 @@ def _candidates():
     return [os.path.join(here, "lib", "libtessera_c.so.1"), "libtessera_c.so.1"]
 
 
-def library():
+def library() -> ctypes.CDLL:
     """The loaded library. IoError where it is not found, Unsupported where it is of another ABI."""
     global _library
     if _library is not None:
@@ -99,30 +100,31 @@ def library():
         else:
             raise errors.IoError("io: the shared library cannot be loaded: " + "; ".join(why) +
                                  "; name it in TESSERA_LIBRARY")
+        loaded.tsr_abi_version.restype = c_uint32
+        if loaded.tsr_abi_version() != ABI_VERSION:  # another one may lack functions
+            raise errors.Unsupported(f"unsupported: {path} has version {loaded.tsr_abi_version()} of the ABI, this "
+                                     f"package needs {ABI_VERSION}; install both from one release")
         for name, (result, arguments) in _FUNCTIONS.items():
             function = getattr(loaded, name)
             function.restype = result
             if arguments is not None:
                 function.argtypes = arguments
-        if loaded.tsr_abi_version() != ABI_VERSION:
-            raise errors.Unsupported(f"unsupported: {path} has version {loaded.tsr_abi_version()} of the ABI, this "
-                                     f"package needs {ABI_VERSION}; install both from one release")
         _library = loaded
     return _library
 
 
-def fail(status):
+def fail(status: int) -> NoReturn:
     """Raises what a failed call of this thread means."""
     text = library().tsr_last_error().decode("utf-8", "replace")
     raise errors.BY_STATUS[status](text)
 
 
-def check(status):
+def check(status: int) -> None:
     if status:
         fail(status)
 
 
-def text(function, *arguments):
+def text(function: Callable[..., int], *arguments: Any) -> str:
     """Calls a function whose last argument is the text it returns."""
     out = c_void_p()
     check(function(*arguments, ctypes.byref(out)))
@@ -132,23 +134,23 @@ def text(function, *arguments):
         library().tsr_free(out)
 
 
-def answer(function, *arguments):
+def answer(function: Callable[..., int], *arguments: Any) -> Any:
     """The same, for JSON."""
     return json.loads(text(function, *arguments))
 
 
-def describe(what, subject=""):
+def describe(what: str, subject: str = "") -> Any:
     return answer(library().tsr_describe, what.encode(), encoded(subject))
 
 
-def encoded(value):
+def encoded(value: str) -> bytes:
     data = value.encode()
     if b"\0" in data:
         raise errors.BadInput("bad_input: a text with a zero byte in it")
     return data
 
 
-def options(values):
+def options(values: Dict[str, Any]) -> bytes:
     """Keyword arguments as JSON, those that are None left out."""
     return json.dumps({key: value for key, value in values.items() if value is not None}).encode()
 
@@ -156,10 +158,10 @@ def options(values):
 class Callback:
     """A Python callable behind a C function pointer: what it raises stops the work and is raised afterwards."""
 
-    def __init__(self, prototype, function, failed):
-        self.error = None
+    def __init__(self, prototype: Any, function: Callable[..., Any], failed: Callable[..., Any]) -> None:
+        self.error: Optional[BaseException] = None
 
-        def call(_user, *arguments):
+        def call(_user: Any, *arguments: Any) -> Any:
             try:
                 if self.error is None:
                     return function(*arguments)
@@ -169,29 +171,30 @@ class Callback:
 
         self.pointer = prototype(call)
 
-    def raise_error(self):
+    def raise_error(self) -> None:
         error, self.error = self.error, None
         if error is not None:
             raise error
 
 
-def progress_callback(progress):
+def progress_callback(progress: Optional[Callable[[int, int, str], None]]) -> Optional[Callback]:
     """progress(done, total, what) for C; what it raises interrupts the work."""
     if progress is None:
         return None
-    return Callback(PROGRESS, lambda done, total, what: progress(done, total, what.decode("utf-8", "replace")),
+    report = progress
+    return Callback(PROGRESS, lambda done, total, what: report(done, total, what.decode("utf-8", "replace")),
                     lambda *_: library().tsr_interrupt(1))
 
 
-def interruptible(work, callback=None):
+def interruptible(work: Callable[[], Any], callback: Optional[Callback] = None) -> Any:
     """work() so that Ctrl-C ends it within a second and leaves everything usable: on the main thread a second thread
     works and this one waits. What `callback` raised comes first."""
-    result = []
-    stopped = None
+    result: List[Tuple[Any, Optional[BaseException]]] = []
+    stopped: Optional[KeyboardInterrupt] = None
     finished = threading.Lock()
     finished.acquire()
 
-    def run():
+    def run() -> None:
         try:
             result.append((work(), None))
         except BaseException as e:

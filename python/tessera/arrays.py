@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from ctypes import c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint64, c_void_p
-from typing import Any, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from .errors import BadInput
 
@@ -34,19 +34,26 @@ _MEMORYVIEW = {"f32": "f", "i8": "b", "u8": "B", "i32": "i", "bf16": "H", "f8e4m
 
 
 class Array:
-    """What a run needs to know of an array. Strides are in elements; device is "cpu" or "cuda:N"."""
+    """What a run needs to know of an array. Strides are in elements; device is "cpu" or "cuda:N"; stream is the handle of
+    the CUDA stream that an array interface names as the one its contents are ready on."""
 
-    __slots__ = ("address", "shape", "strides", "dtype", "device", "readonly", "owner", "library", "hold")
+    __slots__ = ("address", "shape", "strides", "dtype", "device", "readonly", "owner", "library", "hold", "stream")
 
     def __init__(self, address: int, shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str, device: str,
-                 readonly: bool, owner: Any, library: str, hold: Any = None) -> None:
+                 readonly: bool, owner: Any, library: str, hold: Any = None, stream: int = 0) -> None:
         self.address, self.shape, self.strides, self.dtype = address, shape, strides, dtype
         self.device, self.readonly, self.owner, self.library = device, readonly, owner, library
         self.hold = hold  # keeps the memory where it is as long as this lives
+        self.stream = stream
 
     def flat(self) -> bool:
         """One axis of neighbouring elements."""
         return len(self.shape) == 1 and (self.strides[0] == 1 or self.shape[0] < 2)
+
+    def seen_as(self, shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str) -> "Array":
+        """The same memory with other facts."""
+        return Array(self.address, shape, strides, dtype, self.device, self.readonly, self.owner, self.library, self.hold,
+                     self.stream)
 
     def typed(self, dtype: Optional[str], name: str) -> "Array":
         """The array with its elements read as `dtype` where they are that type's storage. Raises BadInput otherwise."""
@@ -56,8 +63,7 @@ class Array:
                                "\"bf16\" for example")
             return self
         if _STORED_IN.get(dtype) == self.dtype:
-            return Array(self.address, self.shape, self.strides, dtype, self.device, self.readonly, self.owner,
-                         self.library, self.hold)
+            return self.seen_as(self.shape, self.strides, dtype)
         raise BadInput(f"bad_input: {name} has elements of type {self.dtype}, not {dtype}; convert it first")
 
 
@@ -145,7 +151,7 @@ def _from_numpy(obj: Any) -> Optional[Array]:
 
 # -- Interfaces with a dictionary ----------------------------------------------------------------------------------
 
-def _from_interface(obj: Any, facts: dict, device: str, library: str, name: str) -> Array:
+def _from_interface(obj: Any, facts: Dict[str, Any], device: str, library: str, name: str) -> Array:
     typestr = facts["typestr"]
     dtype = _TYPESTRS.get(typestr[1:]) or _NAMES.get(str(getattr(obj, "dtype", "")))
     if typestr[0] == ">" or dtype is None:
@@ -154,7 +160,8 @@ def _from_interface(obj: Any, facts: dict, device: str, library: str, name: str)
     strides = facts.get("strides")
     strides = packed_strides(shape) if strides is None else _elements(tuple(strides), int(typestr[2:]), name)
     address, readonly = facts["data"]
-    return Array(address or 0, shape, strides, dtype, device, bool(readonly), obj, library)
+    return Array(address or 0, shape, strides, dtype, device, bool(readonly), obj, library,
+                 stream=facts.get("stream") or 0)
 
 
 def _cuda_device(obj: Any) -> str:
@@ -172,6 +179,8 @@ def _from_torch(t: Any, name: str) -> Array:
     if t.device.type not in ("cpu", "cuda") or t.layout is not sys.modules["torch"].strided:
         raise BadInput(f"bad_input: {name} is a {t.layout} tensor on {t.device}; Tessera reads strided ones on cpu and "
                        "cuda")
+    if t.is_neg():
+        raise BadInput(f"bad_input: {name} is a view whose signs torch changes when it reads it; pass resolve_neg() of it")
     device = "cpu" if t.device.type == "cpu" else f"cuda:{t.device.index or 0}"
     return Array(t.data_ptr(), tuple(t.shape), t.stride(), dtype, device, False, t, "torch")
 
@@ -226,7 +235,8 @@ def untyped(obj: Any, name: str) -> Array:
         return _from_torch(obj, name)
     facts = getattr(obj, "__cuda_array_interface__", None)
     if facts is not None:
-        return _from_interface(obj, facts, _cuda_device(obj), "cupy", name)
+        library = "cupy" if type(obj).__module__.partition(".")[0] == "cupy" else "cuda"
+        return _from_interface(obj, facts, _cuda_device(obj), library, name)
     array = _from_buffer(obj, name)
     if array is not None:
         return array
@@ -247,7 +257,7 @@ def empty_like(array: Array, shape: Tuple[int, ...], dtype: str) -> Any:
         return torch.empty(shape, dtype=getattr(torch, _TORCH[dtype]), device=array.owner.device)
     if array.library == "numpy":
         return sys.modules["numpy"].empty(shape, _NUMPY[dtype])
-    if array.library == "cupy" and "cupy" in sys.modules:
+    if array.library == "cupy":
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(int(array.device.split(":")[1])):
             return cupy.empty(shape, _NUMPY[dtype])
@@ -255,18 +265,18 @@ def empty_like(array: Array, shape: Tuple[int, ...], dtype: str) -> Any:
         size = BYTES[dtype]
         for extent in shape:
             size *= extent
-        return memoryview(bytearray(size)).cast("B").cast(_MEMORYVIEW[dtype], shape)
+        flat: Any = memoryview(bytearray(size))  # typed by whoever reads it
+        return flat.cast("B").cast(_MEMORYVIEW[dtype], shape)
     raise BadInput(f"bad_input: an output of type {dtype} cannot be allocated like a {type(array.owner).__name__}; "
                    "pass out=")
 
 
 def current_stream(array: Array) -> int:
-    """The stream that the array's library is using on its device; 0 is the default one."""
+    """The stream that the array's library is using on its device, for an array interface the one it names (cupy: its
+    current one); 0 is the default stream."""
     if array.device == "cpu":
         return 0
     index = int(array.device.split(":")[1])
     if array.library == "torch":
         return sys.modules["torch"].cuda.current_stream(index).cuda_stream
-    if "cupy" in sys.modules:
-        return sys.modules["cupy"].cuda.get_current_stream().ptr
-    return 0
+    return array.stream

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import _abi, arrays
 from .errors import BadInput
@@ -36,18 +36,18 @@ def numpy_type() -> Any:
     return ndarray
 
 
-def key_of(a: Any, b: Any, out: Any, d: Sequence[Any], *words: Any) -> Optional[Tuple]:
+def key_of(a: Any, b: Any, out: Any, d: Sequence[Any], *words: Any) -> Optional[Tuple[Any, ...]]:
     """What a call on these arrays and with these other arguments is remembered by; None for arrays of other libraries."""
     numpy_array = ndarray or numpy_type()
     if type(a) is not numpy_array or type(b) is not numpy_array:
         return None
-    key = a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, words
+    key: Tuple[Any, ...] = a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, words
     if out is not None:
         if type(out) is not numpy_array:
             return None
         key += out.shape, out.strides, out.dtype
     if len(d):
-        extra: list = []
+        extra: List[Any] = []
         for x in d:
             if type(x) is not numpy_array:
                 return None
@@ -65,7 +65,7 @@ class Call:
         self._native = plan._native  # keeps the kernel
         self._run = _abi.library().tsr_kernel_run
         self._kernel = plan._handle
-        self._free: list = []  # buffers of calls that have ended: several threads may be at it
+        self._free: List[Tuple[_abi.Buffers, Any]] = []  # buffers of calls that have ended: several threads may be at it
         self._empty = sys.modules["numpy"].empty
         self._shape, self._dtype = out.shape, out.dtype
 
@@ -95,7 +95,7 @@ class Call:
         return out
 
 
-def known(calls: Dict[Any, Call], key: Optional[Tuple]) -> Optional[Call]:
+def known(calls: Dict[Any, Call], key: Optional[Tuple[Any, ...]]) -> Optional[Call]:
     """The remembered call."""
     try:
         return calls.get(key)
@@ -103,7 +103,7 @@ def known(calls: Dict[Any, Call], key: Optional[Tuple]) -> Optional[Call]:
         return None
 
 
-def remember(calls: Dict[Any, Call], key: Optional[Tuple], plan: Any, out: Any) -> None:
+def remember(calls: Dict[Any, Call], key: Optional[Tuple[Any, ...]], plan: Any, out: Any) -> None:
     """Keeps a call that went well under its key."""
     if key is None or type(out) is not ndarray or plan._provisional:
         return

@@ -7,7 +7,7 @@ nothing is copied. torch's channels_last tensors come as x.permute(0, 2, 3, 1).
 The correlation of neural networks: no filter is flipped."""
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from . import arrays, calls
 from .dispatcher import Dispatcher, default_dispatcher
@@ -130,7 +130,7 @@ def _filter(array: arrays.Array, name: str, groups: Optional[int]) -> Tuple[int,
 
 
 def _axes_text(value: Any, dims: int, name: str) -> str:
-    values = [value] * dims if isinstance(value, int) else list(value)
+    values: List[Any] = [value] * dims if isinstance(value, int) else list(value)
     if len(values) != dims:
         raise BadInput(f"bad_input: {name} has {len(values)} values for {dims} axes")
     return "x".join(f"{v[0]}:{v[1]}" if isinstance(v, (tuple, list)) else str(v) for v in values)
@@ -146,7 +146,7 @@ def _ungrouped(shape: Tuple[int, ...], op: str) -> Tuple[int, ...]:
 def _run(op: str, a: arrays.Array, b: arrays.Array, out: Any, *, n: int, g: int, c: int, k: int,
          extents: Tuple[int, ...], window: Tuple[int, ...], stride: Axes, padding: Padding, dilation: Axes,
          groups: Optional[int], alpha: Optional[float], beta: Optional[float], dtype: Optional[str],
-         out_dtype: Optional[str], dispatcher: Optional[Dispatcher], like: Optional[Tuple], d: Sequence[Any] = (),
+         out_dtype: Optional[str], dispatcher: Optional[Dispatcher], like: Optional[Tuple[int, ...]], d: Sequence[Any] = (),
          epilogue: Optional[str] = None, outputs: Optional[Tuple[int, ...]] = None, bias_grad: Any = None) -> Any:
     dims = len(extents)
     _agree(len(window), dims, "the filter", "axes", "the input")

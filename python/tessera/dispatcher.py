@@ -20,7 +20,7 @@ Rank = Callable[[str, Sequence[Tuple[str, float]]], Sequence[int]]
 
 
 def _rank_callback(rank: Rank) -> _abi.Callback:
-    def call(problem, candidates, count, order):
+    def call(problem: bytes, candidates: Any, count: int, order: Any) -> int:
         rows = [(candidates[i].config.decode(), candidates[i].predicted_us) for i in range(count)]
         chosen = list(rank(problem.decode(), rows))
         if len(chosen) > count:
@@ -71,9 +71,9 @@ class Dispatcher:
     def __init__(self, device: str = "cpu", *, threads: int = 0, policy: Optional[str] = None,
                  top_k: Optional[int] = None, background: Optional[bool] = None,
                  config: Union[str, KernelConfig, None] = None,
-                 cache_dir: Union[str, os.PathLike, None] = None, packs: Optional[Iterable[str]] = None,
-                 model: Union[str, os.PathLike, None] = None,
-                 database: Union[str, os.PathLike, None] = None, registry: Optional[Registry] = None,
+                 cache_dir: Union[str, "os.PathLike[str]", None] = None, packs: Optional[Iterable[str]] = None,
+                 model: Union[str, "os.PathLike[str]", None] = None,
+                 database: Union[str, "os.PathLike[str]", None] = None, registry: Optional[Registry] = None,
                  rank: Optional[Rank] = None) -> None:
         self.options: Dict[str, Any] = {
             "device": device, "threads": threads, "policy": policy, "top_k": top_k, "background": background,

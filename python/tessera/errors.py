@@ -1,6 +1,8 @@
 """One exception type per status of the C ABI. Their texts are those the program prints."""
 from __future__ import annotations
 
+from typing import Dict, Type
+
 
 class Error(Exception):
     """Base of everything Tessera raises. str() is "<status>: <what happened>; <what to do>"."""
@@ -34,6 +36,6 @@ class InternalError(Error, RuntimeError):
     """A fault of Tessera itself."""
 
 
-# By the status's number; 8 is an interrupt, which is a KeyboardInterrupt in Python.
-BY_STATUS = (None, BadInput, Unsupported, CompileFailed, DeviceError, IoError, Corrupt, InternalError,
-             KeyboardInterrupt)
+# By the status's number; an interrupt is a KeyboardInterrupt in Python.
+BY_STATUS: Dict[int, Type[BaseException]] = dict(enumerate(
+    (BadInput, Unsupported, CompileFailed, DeviceError, IoError, Corrupt, InternalError, KeyboardInterrupt), start=1))

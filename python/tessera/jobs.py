@@ -10,7 +10,7 @@ from . import _abi
 from .problem import Problem
 
 Progress = Optional[Callable[[int, int, str], None]]
-Path = Union[str, os.PathLike]
+Path = Union[str, "os.PathLike[str]"]
 
 
 def job(name: str, progress: Progress = None, **options: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Optional
 from . import _abi
 
 _facts: Optional[Dict[str, Any]] = None
-_log = None
+_log: Any = None
 
 
 def version() -> str:
@@ -41,11 +41,11 @@ def set_log(function: Optional[Callable[[str, str], None]]) -> None:
     if function is None:
         callback = _abi.LOG()
     else:
-        levels = ("quiet", "warn", "info", "debug")
+        send, levels = function, ("quiet", "warn", "info", "debug")
 
-        def call(_user, level, text):
+        def call(_user: Any, level: int, text: bytes) -> None:
             try:
-                function(levels[level], text.decode("utf-8", "replace"))
+                send(levels[level], text.decode("utf-8", "replace"))
             except Exception:
                 pass
 

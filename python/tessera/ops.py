@@ -30,10 +30,9 @@ def _matrix(array: arrays.Array, name: str) -> Tuple[int, int, int, str, int, Op
 
 def transposed(array: arrays.Array) -> arrays.Array:
     """The same memory with its last two axes exchanged."""
-    def swap(x):
+    def swap(x: Tuple[int, ...]) -> Tuple[int, ...]:
         return x[:-2] + (x[-1], x[-2])
-    return arrays.Array(array.address, swap(array.shape), swap(array.strides), array.dtype, array.device,
-                        array.readonly, array.owner, array.library, array.hold)
+    return array.seen_as(swap(array.shape), swap(array.strides), array.dtype)
 
 
 def _device(array: arrays.Array) -> str:
@@ -95,7 +94,7 @@ def _view_stored(obj: Any, name: str, dtype: Optional[str], operand: Optional[st
     return array.typed(dtype, name)
 
 
-def _gemm_plan(dispatcher: Dispatcher, x: arrays.Array, y: arrays.Array, z: Optional[arrays.Array], extra: Sequence,
+def _gemm_plan(dispatcher: Dispatcher, x: arrays.Array, y: arrays.Array, z: Optional[arrays.Array], extra: Sequence[Any],
                epilogue: Optional[str], out_dtype: Optional[str]) -> Plan:
     batch_a, m, k, order_a, lda, stride_a = _matrix(x, "a")
     batch_b, k_b, n, order_b, ldb, stride_b = _matrix(y, "b")

@@ -3,12 +3,15 @@ from __future__ import annotations
 
 import ctypes
 import json
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Union
 
 from . import _abi
 from .config import KernelConfig
 from .errors import BadInput
 from .problem import Problem
+
+if TYPE_CHECKING:
+    from .dispatcher import Dispatcher
 
 
 class Declaration(NamedTuple):
@@ -89,7 +92,7 @@ class Registry:
             return KernelConfig(d.explain(problem)["choice"]["config"])
 
     def build(self, problems: Iterable[Union[str, Problem]], max_workers: Optional[int] = None,
-              progress: Optional[Callable[[int, int, str], None]] = None, **options: Any):
+              progress: Optional[Callable[[int, int, str], None]] = None, **options: Any) -> "Dispatcher":
         """A dispatcher with this registry whose kernels for `problems` are compiled. As Dispatcher.build."""
         from .dispatcher import Dispatcher
         d = Dispatcher(registry=self, **options)

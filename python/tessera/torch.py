@@ -5,10 +5,11 @@
     model = tessera.torch.convert(model)        # its nn.Linear and nn.Conv1d/2d/3d, weights shared
 
 The operators are torch.library custom operators with fake implementations and autograd formulas. Convolutions work on
-channels-last memory; tensors that are not are copied once into it. Tensors on a CPU or a CUDA device, f32, f16 or bf16."""
+channels-last memory; tensors that are not are copied once into it. Tensors are f32, f16 or bf16, on a CPU, and for linear
+layers on a CUDA device too; conv() raises Unsupported there, and a converted module leaves such tensors to torch."""
 from __future__ import annotations
 
-from typing import List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import torch
 
@@ -32,7 +33,7 @@ def _linear(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor])
 
 
 @_linear.register_fake
-def _(x, weight, bias):
+def _(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor]) -> torch.Tensor:
     return x.new_empty((*x.shape[:-1], weight.shape[0]))
 
 
@@ -45,15 +46,15 @@ def _matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 @_matmul.register_fake
-def _(a, b):
+def _(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a.new_empty((a.shape[0], b.shape[1]))
 
 
-def _matmul_context(ctx, inputs, output):
+def _matmul_context(ctx: Any, inputs: Tuple[Any, ...], output: torch.Tensor) -> None:
     ctx.save_for_backward(*inputs)
 
 
-def _matmul_backward(ctx, grad):
+def _matmul_backward(ctx: Any, grad: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
     a, b = ctx.saved_tensors
     return (_matmul(grad, b.t()) if ctx.needs_input_grad[0] else None,
             _matmul(a.t(), grad) if ctx.needs_input_grad[1] else None)
@@ -62,11 +63,11 @@ def _matmul_backward(ctx, grad):
 _matmul.register_autograd(_matmul_backward, setup_context=_matmul_context)
 
 
-def _linear_context(ctx, inputs, output):
+def _linear_context(ctx: Any, inputs: Tuple[Any, ...], output: torch.Tensor) -> None:
     ctx.save_for_backward(inputs[0], inputs[1])
 
 
-def _linear_backward(ctx, grad):
+def _linear_backward(ctx: Any, grad: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
     x, weight = ctx.saved_tensors
     flat = grad.reshape(-1, grad.shape[-1])
     dx = _matmul(flat, weight).view(x.shape) if ctx.needs_input_grad[0] else None
@@ -107,7 +108,7 @@ def _conv(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], s
 
 
 @_conv.register_fake
-def _(x, weight, bias, stride, padding, dilation, groups):
+def _(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], stride: List[int], padding: List[int], dilation: List[int], groups: int) -> torch.Tensor:
     return x.new_empty((x.shape[0], *_out_size(x, weight, stride, padding, dilation), weight.shape[0])).movedim(-1, 1)
 
 
@@ -121,7 +122,7 @@ def _conv_bwd_data(grad: torch.Tensor, weight: torch.Tensor, size: List[int], st
 
 
 @_conv_bwd_data.register_fake
-def _(grad, weight, size, stride, padding, dilation, groups):
+def _(grad: torch.Tensor, weight: torch.Tensor, size: List[int], stride: List[int], padding: List[int], dilation: List[int], groups: int) -> torch.Tensor:
     return grad.new_empty((grad.shape[0], *size, weight.shape[1] * groups)).movedim(-1, 1)
 
 
@@ -135,16 +136,16 @@ def _conv_bwd_weight(grad: torch.Tensor, x: torch.Tensor, size: List[int], strid
 
 
 @_conv_bwd_weight.register_fake
-def _(grad, x, size, stride, padding, dilation, groups):
+def _(grad: torch.Tensor, x: torch.Tensor, size: List[int], stride: List[int], padding: List[int], dilation: List[int], groups: int) -> torch.Tensor:
     return grad.new_empty((grad.shape[1], *size, x.shape[1] // groups)).movedim(-1, 1)
 
 
-def _conv_context(ctx, inputs, output):
+def _conv_context(ctx: Any, inputs: Tuple[Any, ...], output: torch.Tensor) -> None:
     x, weight, _bias, ctx.stride, ctx.padding, ctx.dilation, ctx.groups = inputs
     ctx.save_for_backward(x, weight)
 
 
-def _conv_backward(ctx, grad):
+def _conv_backward(ctx: Any, grad: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
     x, weight = ctx.saved_tensors
     shape = (ctx.stride, ctx.padding, ctx.dilation, ctx.groups)
     dx = _conv_bwd_data(grad, weight, list(x.shape[2:]), *shape) if ctx.needs_input_grad[0] else None
@@ -156,12 +157,12 @@ def _conv_backward(ctx, grad):
 _conv.register_autograd(_conv_backward, setup_context=_conv_context)
 
 
-def _each(value, dims: int) -> List[int]:
+def _each(value: convolution.Axes, dims: int) -> List[int]:
     return [value] * dims if isinstance(value, int) else list(value)
 
 
-def conv(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor] = None, stride=1, padding=0, dilation=1,
-         groups: int = 1) -> torch.Tensor:
+def conv(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor] = None, stride: convolution.Axes = 1,
+         padding: convolution.Axes = 0, dilation: convolution.Axes = 1, groups: int = 1) -> torch.Tensor:
     """torch's conv1d, conv2d or conv3d by the number of axes: x (n, groups * c, *in), weight (groups * k, c, *filter), bias
     (groups * k) or None. Returns (n, groups * k, *out) in channels-last memory."""
     dims = x.dim() - 2
@@ -177,15 +178,15 @@ class Linear(torch.nn.Linear):
         return linear(x, self.weight, self.bias)
 
 
-def _conv_module(base):
+def _conv_module(base: Any) -> Any:
     class Module(base):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            if self.padding_mode != "zeros" or isinstance(self.padding, str):
+            if self.padding_mode != "zeros" or isinstance(self.padding, str) or x.device.type != "cpu":
                 return super().forward(x)
             return conv(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
     Module.__name__ = Module.__qualname__ = base.__name__
-    Module.__doc__ = f"nn.{base.__name__} by conv(); other than zero padding, or padding by name, is torch's own."
+    Module.__doc__ = f"nn.{base.__name__} by conv(); other than zero padding, padding by name and other devices than a CPU are torch's own."
     return Module
 
 

@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "python"))
 os.environ.setdefault("TESSERA_LIBRARY", str(BUILD / "lib" / "libtessera_c.so.1"))
 os.environ.setdefault("TESSERA_PROGRAM", str(BUILD / "bin" / "tessera"))
 os.environ.setdefault("TESSERA_C_PROGRAM", str(BUILD / "bin" / "capi_program"))
+os.environ["TESSERA_DB"] = "none"  # what its user has tuned is no part of a test
 
 import tessera  # noqa: E402
 

@@ -135,6 +135,15 @@ def test_an_array_of_another_device_is_refused(dispatcher):
         plan(OnCuda(), floats(4, 4), floats(4, 4))
 
 
+def test_the_stream_an_array_names_is_the_one_to_run_on():
+    class Streamed(OnCuda):
+        __cuda_array_interface__ = dict(OnCuda.__cuda_array_interface__, stream=7)
+
+    assert arrays.current_stream(arrays.view(Streamed())) == 7
+    assert arrays.current_stream(arrays.view(OnCuda())) == 0
+    assert arrays.current_stream(arrays.view(floats(2, 2))) == 0
+
+
 def test_nothing_is_copied():
     x = floats(3, 5)[:, 1:4]
     assert arrays.view(x).address == x.__array_interface__["data"][0]

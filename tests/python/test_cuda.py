@@ -85,6 +85,26 @@ def test_linear_layers_train():
         torch.testing.assert_close(got.grad, want.grad, rtol=1e-3, atol=1e-5)
 
 
+def test_cupy_arrays_on_cupys_stream():
+    cupy = pytest.importorskip("cupy", reason="cupy is not installed: its arrays are not tested")
+    a, b = cupy.random.randint(-4, 5, (256, 512)), cupy.random.randint(-4, 5, (512, 128))
+    want = (a @ b).astype("f4")
+    a, b = a.astype("f2"), b.astype("f2")
+    late_a = cupy.zeros_like(a)
+    out = tessera.gemm(late_a, b, out_dtype="f32")  # compiled before anything is to be late
+    assert isinstance(out, cupy.ndarray) and not out.any()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        filler = cupy.ones((4096, 4096), "f4")
+        for _ in range(40):
+            filler = filler @ filler * 1e-4
+        late_a[...] = a
+        got = tessera.gemm(late_a, b, out_dtype="f32")
+        equal = (got == want).all()
+    stream.synchronize()
+    assert equal
+
+
 def test_arrays_of_two_devices_are_refused():
     a, b = integers(16, 16), integers(16, 16)
     with pytest.raises(tessera.BadInput, match="lies on cpu"):

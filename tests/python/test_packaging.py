@@ -1,4 +1,5 @@
 """The wheel: what is in it, and that any CPython runs it."""
+import ast
 import os
 import pathlib
 import subprocess
@@ -7,6 +8,7 @@ import zipfile
 
 import pytest
 
+import tessera
 from conftest import ROOT
 
 SCRIPT = """
@@ -46,12 +48,18 @@ def test_the_wheel_is_whole(wheel):
     assert "-py3-none-linux_" in wheel.name
     with zipfile.ZipFile(wheel) as z:
         names = set(z.namelist())
-        assert {"tessera/__init__.py", "tessera/py.typed", "tessera/lib/libtessera_c.so.1",
+        assert {"tessera/__init__.py", "tessera/__init__.pyi", "tessera/py.typed", "tessera/lib/libtessera_c.so.1",
                 "tessera/bin/tessera"} <= names
         record = next(n for n in names if n.endswith("/RECORD"))
         rows = [line.split(",") for line in z.read(record).decode().splitlines()]
         assert {row[0] for row in rows} == names
         assert all(int(row[2]) == len(z.read(row[0])) for row in rows if row[0] != record)
+
+
+def test_type_checkers_see_what_is_imported_on_first_use():
+    stub = ast.parse((ROOT / "python/tessera/__init__.pyi").read_text())
+    seen = {alias.asname: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert seen == tessera._PLACES
 
 
 def interpreters():

@@ -38,6 +38,13 @@ def test_arrays_are_read_where_they_lie():
         tessera.gemm(x.to_sparse(), b)
 
 
+def test_a_view_with_other_signs_is_refused():
+    a = torch.randn(4, 4, dtype=torch.complex64).conj().imag
+    assert a.is_neg()
+    with pytest.raises(tessera.BadInput, match="resolve_neg"):
+        tessera.gemm(a, torch.ones(4, 4))
+
+
 @pytest.mark.parametrize("shape", [(4, 6), (2, 3, 6), (6,)])
 def test_linear(shape):
     same_gradients(tt.linear, torch.nn.functional.linear, torch.randn(shape), torch.randn(5, 6), torch.randn(5))
