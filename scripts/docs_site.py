@@ -33,13 +33,19 @@ def anchors(path):
     return {slug(line.lstrip("#")) for line in text.splitlines() if re.match(r"#+ ", line)}
 
 
+def source_pages():
+    """Names of the pages under version control; of all outside build folders where the sources came without it."""
+    if not (ROOT / ".git").exists():
+        return [str(p.relative_to(ROOT)) for p in sorted(ROOT.rglob("*.md"))
+                if not p.relative_to(ROOT).parts[0].startswith("build")]
+    out = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "*.md"], check=True, capture_output=True).stdout
+    return [name for name in out.decode().split("\0") if name and (ROOT / name).is_file()]
+
+
 def check_source_links():
-    names = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "*.md"], check=True, capture_output=True).stdout
     errors = []
-    for name in names.decode().split("\0"):
+    for name in source_pages():
         path = ROOT / name
-        if not name or not path.is_file():
-            continue
         for match in LINK.finditer(FENCE.sub("", path.read_text(encoding="utf-8"))):
             target, _, anchor = match.group(2).partition("#")
             if "://" in target:
