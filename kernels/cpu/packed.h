@@ -134,10 +134,16 @@ struct Packed {
     }
   }
 
-  // One row tile, its first `skip` rows stored by the tile before, `rows` of it in C.
+  // Accumulators that C takes as they are.
+  static constexpr bool kBare = E::kNoSteps && !E::kRowTable &&
+                                (E::kIntAcc ? Config::type_out == Type::i32 : Config::type_out == Type::f32);
+
+  // One row tile, its first `skip` rows stored by the tile before, `rows` of it in C. The members of an Ahead
+  // come one by one: read back as vectors they would wait for the stores of the tile before.
   template <int kHeight, int kLive>
   static __attribute__((noinline)) void tile(const char* a, const PackedArgs& p, long long row, int skip,
-                                             int rows, Ahead ahead) {
+                                             int rows, const char* next, long long lines, long long turn) {
+    Ahead ahead{next, lines, turn};
     U acc[kHeight][kLive];
 #pragma GCC unroll 32
     for (int r = 0; r < kHeight; ++r) {
@@ -152,7 +158,10 @@ struct Packed {
     }
 
     const bool partial = p.partial;
-    if constexpr (kHeight == kRows && kLive == kVectors && E::kLight) {
+    if constexpr (kLive == kVectors && kBare) {
+      if (!partial && rows == kHeight && p.cols == Config::tile_n && p.epilogue->plain)
+        return store_bare<kHeight>(acc, p, row);
+    } else if constexpr (kHeight == kRows && kLive == kVectors && E::kLight) {
       if (!partial && rows == kRows && p.cols == Config::tile_n) {
 #pragma GCC unroll 32
         for (int r = 0; r < kHeight; ++r) {
@@ -173,6 +182,18 @@ struct Packed {
       if (!partial && skip == 0 && p.cols == Config::tile_n) return store_whole_rows(buffer, p, row, rows);
     }
     finish(buffer, p, row, skip, rows);
+  }
+
+  // A whole tile. Rows that another tile stores too get the same values twice.
+  template <int kHeight>
+  static TSR_INLINE void store_bare(const U (&acc)[kHeight][kVectors], const PackedArgs& p, long long row) {
+    const long long stride = p.epilogue->c_stride * 4;
+    char* c = static_cast<char*>(p.epilogue->c) + (p.row0 + row) * stride + p.col0 * 4;
+#pragma GCC unroll 32
+    for (int r = 0; r < kHeight; ++r, c += stride) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) store_whole(c + v * L * 4, acc[r][v]);
+    }
   }
 
   // Rows of a whole tile_n columns.
@@ -214,7 +235,7 @@ struct Packed {
   static TSR_INLINE void all_rows(const PackedArgs& p) {
     const char* a = static_cast<const char*>(p.a);
     const char* next = static_cast<const char*>(p.next_b);
-    if (p.rows < kRows) return tile<kRows, kLive>(a, p, 0, 0, static_cast<int>(p.rows), {next, 0, p.steps});
+    if (p.rows < kRows) return tile<kRows, kLive>(a, p, 0, 0, static_cast<int>(p.rows), next, 0, p.steps);
     constexpr int kLow = kLive == kVectors && kRows > 1 ? kRows - 1 : kRows;
     RowTiles tiles{(p.rows + kRows - 1) / kRows, 0};
     if (kLow < kRows || p.a_tile_bytes) tiles = row_tiles(p.rows, kRows);
@@ -234,9 +255,11 @@ struct Packed {
       if (back < 0) back = 0;
       const char* from = p.a_tile_bytes ? a + t * p.a_tile_bytes : a + (row - back) * p.a_row_bytes;
       if (t < tiles.tall) {
-        tile<kRows, kLive>(from, p, row - back, static_cast<int>(back), kRows, ahead);
+        tile<kRows, kLive>(from, p, row - back, static_cast<int>(back), kRows, ahead.next, ahead.lines,
+                           ahead.turn);
       } else {
-        tile<kLow, kLive>(from, p, row - back, static_cast<int>(back), height, ahead);
+        tile<kLow, kLive>(from, p, row - back, static_cast<int>(back), height, ahead.next, ahead.lines,
+                          ahead.turn);
       }
       row += height;
       ahead.next += share;
