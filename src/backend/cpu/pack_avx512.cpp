@@ -138,11 +138,11 @@ inline void transpose(const char* p, int64_t row_bytes, uint32_t* out, int64_t w
 // Steps of all lanes before the next ones: what is written lies together.
 constexpr int kChunk = 64;
 
-// k contiguous: blocks of 16 lanes x 16 words are transposed.
-template <class W>
-void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words) {
+// k contiguous: blocks of 16 lanes x 16 words are transposed. kFar: lanes are asked for a chunk ahead, since
+// the hardware follows too few of them.
+template <class W, bool kFar>
+void transpose_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* words) {
   constexpr int kBlock = 16 * W::kGroup;  // k elements
-  // Bytes of a lane, of which the hardware follows too few: those of the next chunk.
   constexpr int kAhead = kChunk * W::kGroup * W::kBytes;
   const int64_t lane_bytes = s.lane_stride * W::kBytes, steps = (shape.depth + W::kGroup - 1) / W::kGroup;
   for (int lane = 0; lane < shape.live; lane += 16) {
@@ -159,7 +159,9 @@ void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words
     alignas(64) uint32_t result[16 * 16];
     if (live == 16 && lanes == 16) {
       for (; (step + 16) * W::kGroup <= shape.depth; step = next()) {
-        for (int i = 0; i < 16; ++i) _mm_prefetch(p + i * lane_bytes + kAhead, _MM_HINT_T1);
+        if constexpr (kFar) {
+          for (int i = 0; i < 16; ++i) _mm_prefetch(p + i * lane_bytes + kAhead, _MM_HINT_T1);
+        }
         if constexpr (W::kRaw) {
           transpose(p, lane_bytes, out, shape.width);
         } else {
@@ -183,6 +185,13 @@ void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words
       }
     }
   }
+}
+
+template <class W>
+void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words) {
+  constexpr int64_t kAtHand = int64_t{128} << 10;  // bytes that caches keep
+  const bool far = shape.live * s.lane_stride * W::kBytes > kAtHand;
+  (far ? transpose_lanes<W, true> : transpose_lanes<W, false>)(s, shape, words);
 }
 
 template <class W>
