@@ -10,12 +10,13 @@ namespace tessera::cli {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"--arch", "GLOB", "only measurements on this architecture", Complete::arch},
-    {"--problem", "GLOB", "only measurements of these problems"},
-    {"--config-is", "GLOB", "only measurements of these configurations"},
+    {"--arch", "GLOB", "only what is about this architecture", Complete::arch},
+    {"--problem", "GLOB", "only what is about these problems"},
+    {"--config-is", "GLOB", "only what is about these configurations"},
     {"--outcome", "OUTCOME", "only measurements that ended so"},
     {"--limit", "N", "query: so many rows (20 in the table, all in JSON)"},
     {"--decide", "", "best: store them as decisions"},
+    {"--forget", "", "decisions: delete those shown"},
     {"--operation", "OP", "export to .times: gemm, conv_fwd, ... (gemm)"},
     {"--units", "N", "export to .times: cores or compute units, when there are several"},
 };
@@ -157,19 +158,34 @@ int query(const Invocation& call) {
   return kOk;
 }
 
+void show(const Invocation& call, const char* key, const std::vector<TunedDecision>& decisions) {
+  Json rows = Json::array();
+  Table table({"arch", "units", "problem", "config", "time"});
+  for (const TunedDecision& d : decisions) {
+    rows.push(decision_json(d));
+    table.add({d.arch, std::to_string(d.units), d.problem, d.config, us_text(d.us)});
+  }
+  call.json() ? print_json(Json::object({{key, std::move(rows)}})) : print(table.text());
+}
+
 int best(const Invocation& call) {
   call.no_more_words(0);
   const MeasurementFilter f = filter(call);
   Database db = open(call, call.has("--decide") ? Database::Mode::write : Database::Mode::read);
   const std::vector<TunedDecision> winners = db.best(f);
   if (call.has("--decide")) db.decide(winners);
-  Json rows = Json::array();
-  Table table({"arch", "units", "problem", "config", "time"});
-  for (const TunedDecision& d : winners) {
-    rows.push(decision_json(d));
-    table.add({d.arch, std::to_string(d.units), d.problem, d.config, us_text(d.us)});
-  }
-  call.json() ? print_json(Json::object({{"best", std::move(rows)}})) : print(table.text());
+  show(call, "best", winners);
+  return kOk;
+}
+
+int decisions(const Invocation& call) {
+  call.no_more_words(0);
+  const MeasurementFilter f = filter(call);
+  if (!f.outcome.empty()) throw UsageError("--outcome is of measurements, not of decisions");
+  Database db = open(call, call.has("--forget") ? Database::Mode::write : Database::Mode::read);
+  const std::vector<TunedDecision> shown = db.decisions(f);
+  show(call, "decisions", shown);
+  if (call.has("--forget")) db.forget(shown);
   return kOk;
 }
 
@@ -194,17 +210,19 @@ constexpr Action kActions[] = {
     {"merge", "FILE...", "adds other databases", merge},
     {"query", "", "shows measurements", query},
     {"best", "", "the fastest right configuration of each problem", best},
+    {"decisions", "", "what dispatchers choose before they ask the model", decisions},
     {"verify", "", "checks the file and every text in it", verify},
 };
 
 }  // namespace
 
-const Command db_command{.name = "db",
-                         .words = "",
-                         .summary = "measurements and decisions: import, export, merge, query, best, verify",
-                         .options = kOptions,
-                         .run = nullptr,
-                         .actions = kActions,
-                         .complete = Complete::file};
+const Command db_command{
+    .name = "db",
+    .words = "",
+    .summary = "measurements and decisions: import, export, merge, query, best, decisions, verify",
+    .options = kOptions,
+    .run = nullptr,
+    .actions = kActions,
+    .complete = Complete::file};
 
 }  // namespace tessera::cli

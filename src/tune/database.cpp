@@ -287,6 +287,16 @@ void Database::decide(const std::vector<TunedDecision>& decisions) {
   t.commit();
 }
 
+void Database::forget(const std::vector<TunedDecision>& decisions) {
+  Transaction t(impl_->db.get());
+  Statement s(impl_->db.get(), "DELETE FROM decision WHERE arch = ? AND units = ? AND problem = ?");
+  for (const TunedDecision& d : decisions) {
+    s.reset();
+    s.bind(d.arch).bind(int64_t{d.units}).bind(d.problem).step();
+  }
+  t.commit();
+}
+
 size_t Database::merge(const std::string& other) {
   const Database from(other, Mode::read);
   std::vector<Measurement> measurements;
@@ -314,13 +324,16 @@ void Database::each(const MeasurementFilter& filter,
   }
 }
 
-std::vector<TunedDecision> Database::decisions() const {
+std::vector<TunedDecision> Database::decisions(const MeasurementFilter& f) const {
   std::vector<TunedDecision> out;
   Statement s(impl_->db.get(),
               "SELECT arch, units, problem, config, us, time FROM decision"
               " ORDER BY arch, units, problem");
-  while (s.step())
-    out.push_back({s.text(0), static_cast<int>(s.integer(1)), s.text(2), s.text(3), s.real(4), s.integer(5)});
+  while (s.step()) {
+    TunedDecision d{s.text(0), static_cast<int>(s.integer(1)), s.text(2), s.text(3), s.real(4), s.integer(5)};
+    if (matches(f.arch, d.arch) && matches(f.problem, d.problem) && matches(f.config, d.config))
+      out.push_back(std::move(d));
+  }
   return out;
 }
 

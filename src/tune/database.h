@@ -67,12 +67,14 @@ class Database {
   size_t add(const std::vector<Measurement>& measurements);
   // The last one for (arch, units, problem) stays.
   void decide(const std::vector<TunedDecision>& decisions);
+  // Deletes the decisions of these (arch, units, problem).
+  void forget(const std::vector<TunedDecision>& decisions);
   // Measurements and decisions of another file; of two decisions the later one stays. Returns how many
   // measurements were new.
   size_t merge(const std::string& other);
 
   void each(const MeasurementFilter& filter, const std::function<void(const Measurement&)>& visit) const;
-  std::vector<TunedDecision> decisions() const;
+  std::vector<TunedDecision> decisions(const MeasurementFilter& filter = {}) const;  // outcomes aside
   // Of each (arch, units, problem) the right configuration with the least median, and its time.
   std::vector<TunedDecision> best(const MeasurementFilter& filter) const;
 

@@ -25,6 +25,7 @@ TEST(Tune, FillsTheDecisionTable) {
 
   EXPECT_EQ(json_of("db query" + db).at("found").as_int(), 4);
   EXPECT_EQ(json_of("db best" + db).at("best").at(0).at("config").as_string(), winner);
+  EXPECT_EQ(json_of("db decisions" + db).at("decisions").at(0).at("config").as_string(), winner);
   EXPECT_EQ(json_of("db verify" + db).at("wrong").size(), 0u);
   const std::string file = dir.path() + "/all.json", again = dir.path() + "/again.json",
                     other = " --db " + dir.path() + "/other.sqlite";
@@ -35,11 +36,17 @@ TEST(Tune, FillsTheDecisionTable) {
   EXPECT_EQ(json_of("db merge " + dir.path() + "/tune.sqlite" + other).at("added").as_int(), 0);
   text_of("db export " + dir.path() + "/all.csv" + db);
   EXPECT_EQ(read_file(dir.path() + "/all.csv").find("arch,units,processor,problem,config"), 0u);
+
+  EXPECT_EQ(json_of("db decisions --forget --problem other*" + db).at("decisions").size(), 0u);
+  EXPECT_EQ(choice("--threads 1" + db).at("source").as_string(), "tuned");
+  EXPECT_EQ(json_of("db decisions --forget --problem gemm*" + db).at("decisions").size(), 1u);
+  EXPECT_EQ(choice("--threads 1" + db).at("source").as_string(), "model");
 }
 
 TEST(Tune, WrongWordsAreRefused) {
   text_of("db export out.txt", 2);
   text_of("db query --outcome odd", 2);
+  text_of("db decisions --outcome ok", 2);
   text_of("db", 2);
   text_of("db query --db /nonexistent/tune.sqlite", 1);
   text_of(std::string("explain ") + kProblem + " --db /nonexistent/tune.sqlite", 1);
