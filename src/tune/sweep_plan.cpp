@@ -23,6 +23,7 @@ using Configs = std::vector<KernelConfig>;
 constexpr int kVersion = 1;
 constexpr double kGuidedShare = 2.0 / 3;
 constexpr double kHopeless = 5;  // times the best prediction: only time is lost on what is slower
+constexpr size_t kKept = 6;      // of the best predicted, however slow
 
 struct Chooser {
   const GemmView& view;
@@ -68,7 +69,7 @@ Configs guided(Chooser& c, Configs legal) {
   Configs best, rest;
   const auto wanted = static_cast<size_t>(static_cast<double>(c.count) * kGuidedShare + 0.5);
   for (size_t i = 0; i < order.size(); ++i) {
-    if (i >= wanted && us[order[i]] > us[order[0]] * kHopeless) break;
+    if (i >= std::min(wanted, kKept) && us[order[i]] > us[order[0]] * kHopeless) break;
     (i < wanted ? best : rest).push_back(legal[order[i]]);
   }
   c.shuffle(rest);

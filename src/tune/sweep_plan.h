@@ -35,8 +35,8 @@ struct SweepPlan {
 //   all            every one
 //   random:N       N of them, evenly
 //   stratified:N   N of them, families and tile shapes in turn
-//   guided:N       N of them: two thirds best predicted by the model, the rest evenly from what is predicted
-//                  to take less than five times as long as the best
+//   guided:N       N of what is predicted to take less than five times as long as the best (and of the first
+//                  few): two thirds best predicted by the model, the rest evenly
 // Draws depend on the seed and the problem's text alone.
 struct SweepCandidates {
   std::string strategy = "all";

@@ -22,6 +22,9 @@ constexpr uint64_t kValidOneIn = 8;
 // A group whose anchor was slower than the quickest by more than this shared its core's units with others.
 constexpr double kShared = 1.6;
 
+// Seconds within which measurements of a configuration are of the same kernel: the quickest of them counts.
+constexpr int64_t kOneSession = 6 * 3600;
+
 // The problem without what a suite's row leaves open.
 std::string shape_text(Problem p) {
   p.a = p.b = p.out = p.d = DType::f32;
@@ -125,13 +128,13 @@ std::string TrainingData::hash() const {
 
 TrainingData training_data(const Database& db, const std::string& arch, const std::string& operation,
                            int units) {
-  struct Latest {
+  struct Sample {
     int64_t time;
     double us;  // 0: not right
     double anchor_us;
   };
   std::map<std::string, double> quickest;  // anchor, by types
-  std::map<std::string, std::map<std::string, Latest>> problems;
+  std::map<std::string, std::map<std::string, std::vector<Sample>>> problems;
   std::set<int> seen;
   std::set<std::string> processors;
   db.each({.arch = arch, .problem = operation + " *", .config = {}, .outcome = {}},
@@ -140,10 +143,9 @@ TrainingData training_data(const Database& db, const std::string& arch, const st
             seen.insert(m.device.units);
             processors.insert(m.device.processor);
             const SweepRecord& r = m.record;
-            Latest& there = problems[r.problem][r.config];
             // Disturbances only add: the least sample is nearest to what the kernel takes.
-            if (r.time >= there.time)
-              there = {r.time, r.outcome == SweepOutcome::ok ? r.best_us : 0, r.anchor_us};
+            const double us = r.outcome == SweepOutcome::ok ? r.best_us : 0;
+            problems[r.problem][r.config].push_back({r.time, us, r.anchor_us});
             if (r.anchor_us <= 0) return;
             double& least =
                 quickest.try_emplace(types_text(Problem::parse(r.problem)), r.anchor_us).first->second;
@@ -167,13 +169,21 @@ TrainingData training_data(const Database& db, const std::string& arch, const st
     const auto least = quickest.find(types_text(problem));
     std::vector<KernelConfig> configs;
     std::vector<double> us;
-    for (const auto& [config, latest] : measured) {
-      if (least != quickest.end() && latest.anchor_us > least->second * kShared) continue;
+    for (const auto& [config, samples] : measured) {
+      const auto last = std::max_element(samples.begin(), samples.end(),
+                                         [](const Sample& x, const Sample& y) { return x.time < y.time; });
+      if (last->us <= 0) continue;
+      double least_us = 0;
+      for (const Sample& x : samples) {
+        const bool shared = least != quickest.end() && x.anchor_us > least->second * kShared;
+        if (shared || x.us <= 0 || x.time < last->time - kOneSession) continue;
+        least_us = least_us > 0 ? std::min(least_us, x.us) : x.us;
+      }
       std::string why;
       const auto c = KernelConfig::parse(config, &why);
-      if (!c || latest.us <= 0) continue;
+      if (!c || least_us <= 0) continue;
       configs.push_back(*c);
-      us.push_back(latest.us);
+      us.push_back(least_us);
     }
     if (configs.size() >= 2) out.add(problem, std::move(configs), std::move(us));
   }

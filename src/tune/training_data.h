@@ -46,9 +46,9 @@ struct TrainingData {
   std::string hash() const;  // of everything that training sees
 };
 
-// The latest right measurements of one operation on one device, by their least samples; those of groups that
-// shared their core, as the anchor kernel tells, are left out. Error(bad_input) when there are none, or when
-// `units` is 0 and there are several numbers of units.
+// The latest right measurements of one operation on one device, by their least samples, the least of those
+// made within a few hours; those of groups that shared their core, as the anchor kernel tells, are left out.
+// Error(bad_input) when there are none, or when `units` is 0 and there are several numbers of units.
 TrainingData training_data(const Database& db, const std::string& arch, const std::string& operation,
                            int units = 0);
 

@@ -51,6 +51,37 @@ TrainingData made_up_data(int problems) {
   return training_data(db, "x86_avx512", "gemm");
 }
 
+// Of one session the least sample counts, of an older one none, and nothing where the last run was wrong.
+TEST(TrainingData, TakesTheLeastOfTheLatestMeasurements) {
+  TempDir dir(temp_directory());
+  Database db(dir.path() + "/x.sqlite", Database::Mode::write);
+  const Problem problem = Problem::parse("gemm m=100 n=90 k=80 dtype=f32");
+  const auto configs = legal_configs(lower(problem), arch());
+  constexpr int64_t kHour = 3600, kNow = 100 * kHour;
+  std::vector<Measurement> all;
+  const auto add = [&](size_t config, int64_t time, double us, SweepOutcome outcome = SweepOutcome::ok) {
+    Measurement& m = all.emplace_back();
+    m.device = {"x86_avx512", 1, "made up"};
+    m.record = {.problem = to_string(problem), .config = to_string(configs.at(config)), .outcome = outcome};
+    m.record.best_us = m.record.median_us = us;
+    m.record.time = time;
+    m.tool = "0";
+  };
+  add(0, kNow, 7);
+  add(0, kNow - kHour, 5);
+  add(0, kNow - 50 * kHour, 3);
+  add(1, kNow, 6);
+  add(2, kNow - kHour, 1);
+  add(2, kNow, 0, SweepOutcome::wrong);
+  db.add(all);
+  const TrainingData data = training_data(db, "x86_avx512", "gemm");
+  ASSERT_EQ(data.problems.size(), 1u);
+  std::map<std::string, double> us;
+  for (size_t i = 0; i < data.problems[0].configs.size(); ++i)
+    us[to_string(data.problems[0].configs[i])] = data.problems[0].us[i];
+  EXPECT_EQ(us, (std::map<std::string, double>{{to_string(configs[0]), 5}, {to_string(configs[1]), 6}}));
+}
+
 TEST(Train, LearnsWhatTheAnalyticModelDoesNotKnowAndIsReproducible) {
   if (xgboost_missing()) GTEST_SKIP() << "no XGBoost";
   const TrainingData data = made_up_data(60);
