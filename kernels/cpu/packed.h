@@ -124,14 +124,40 @@ struct Packed {
   // Asks for the rows of C that the next tile writes.
   template <int kHeight>
   static TSR_INLINE void fetch_c(const PackedArgs& p, long long row) {
-    constexpr int kSize = bytes_of(Config::type_out), kLines = (Config::tile_n * kSize + 63) / 64;
+    constexpr int kSize = bytes_of(Config::type_out);
     const long long stride = p.epilogue->c_stride * kSize;
-    const char* c = static_cast<const char*>(p.epilogue->c) + (p.row0 + row) * stride + p.col0 * kSize;
+    fetch_rows<kHeight>(static_cast<const char*>(p.epilogue->c) + (p.row0 + row) * stride + p.col0 * kSize,
+                        stride, Config::tile_n * kSize);
+  }
+  template <int kHeight>
+  static TSR_INLINE void fetch_rows(const void* rows, long long stride, int bytes) {
+    const char* row = static_cast<const char*>(rows);
 #pragma GCC unroll 32
-    for (int r = 0; r < kHeight; ++r, c += stride) {
+    for (int r = 0; r < kHeight; ++r, row += stride) {
 #pragma GCC unroll 8
-      for (int i = 0; i < kLines; ++i) __builtin_prefetch(c + i * 64, 1);
+      for (int i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 1);
     }
+  }
+
+  // A whole tile and its sums of the blocks of k before.
+  template <int kHeight>
+  static TSR_INLINE void add_sums(U (&acc)[kHeight][kVectors], const unsigned* sums, long long stride) {
+#pragma GCC unroll 32
+    for (int r = 0; r < kHeight; ++r, sums += stride) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) acc[r][v] = sum_of(acc[r][v], load_whole<U>(sums + v * L));
+    }
+  }
+  template <int kHeight>
+  static TSR_INLINE void store_sums(const U (&acc)[kHeight][kVectors], unsigned* sums, long long stride) {
+#pragma GCC unroll 32
+    for (int r = 0; r < kHeight; ++r, sums += stride) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) store_whole(sums + v * L, acc[r][v]);
+    }
+  }
+  static TSR_INLINE U sum_of(U x, U y) {
+    return E::kIntAcc ? x + y : as_bits<L>(as_float<L>(x) + as_float<L>(y));
   }
 
   // Accumulators that C takes as they are.
@@ -151,13 +177,24 @@ struct Packed {
       for (int v = 0; v < kLive; ++v) acc[r][v] = kStarts ? load_whole<U>(p.start + v * L) : U{};
     }
     if (p.fetch_c) fetch_c<kHeight>(p, row + kHeight);
+    const bool whole = kLive == kVectors && skip == 0 && rows == kHeight && p.cols == Config::tile_n;
+    unsigned* const sums =
+        whole && p.partial ? static_cast<unsigned*>(p.partial) + row * p.partial_stride : nullptr;
+    if (sums) fetch_rows<kHeight>(sums, p.partial_stride * 4, Config::tile_n * 4);
     if constexpr (Config::a_table) {
       multiply_taps<kHeight, kLive>(acc, row, p, ahead);
     } else {
       multiply<kHeight, kLive>(acc, a, p, ahead);
     }
 
-    const bool partial = p.partial;
+    bool partial = p.partial;
+    if constexpr (kLive == kVectors) {
+      if (sums) {
+        if (!p.first) add_sums<kHeight>(acc, sums, p.partial_stride);
+        if (!p.last) return store_sums<kHeight>(acc, sums, p.partial_stride);
+        partial = false;
+      }
+    }
     if constexpr (kLive == kVectors && kBare) {
       if (!partial && rows == kHeight && p.cols == Config::tile_n && p.epilogue->plain)
         return store_bare<kHeight>(acc, p, row);
@@ -216,10 +253,7 @@ struct Packed {
       for (int j = 0; j < cols; j += L) {
         unsigned* here = buffer + r * Config::tile_n + j;
         U x = load_whole<U>(here);
-        if (!p.first) {
-          const U before = load_whole<U>(sums + j);
-          x = E::kIntAcc ? x + before : as_bits<L>(as_float<L>(x) + as_float<L>(before));
-        }
+        if (!p.first) x = sum_of(x, load_whole<U>(sums + j));
         store_whole(p.last ? here : sums + j, x);
       }
     }
