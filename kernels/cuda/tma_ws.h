@@ -55,6 +55,7 @@ struct tma_ws : TmaWsConfig<C> {
   using T::kTypeA;
   using T::kTypeB;
 
+  static constexpr int kPromoted = 4;  // instructions whose sums of 8-bit floats are kept apart
   static constexpr bool kPartial = C::split_k > 1 || C::stream_k != 0;  // whether tiles come in parts
 
   struct Ring {
@@ -177,16 +178,18 @@ struct tma_ws : TmaWsConfig<C> {
       for (int j = 0; j < kAccs; ++j) ptx::touch(acc[i][j]);
   }
 
+  // Instructions kBegin .. kEnd of a stage.
+  template <int kBegin, int kEnd>
   static __device__ __forceinline__ void multiply_step(Acc (&acc)[kBlocksM][kAccs], u32 desc_a, u32 desc_b,
                                                        bool add) {
     ptx::wgmma_fence();
 #pragma unroll
-    for (int j = 0; j < kBlockK * kElement / 32; ++j) {
+    for (int j = kBegin; j < kEnd; ++j) {
 #pragma unroll
       for (int i = 0; i < kBlocksM; ++i) {
         Wgmma<kBlockN>::template run<kTypeA, kTypeB, !kAlongA, !kAlongB>(
             acc[i], whole(desc_a + row_offset(i) + k_offset<kAlongA, kBlockM>(j)),
-            whole(desc_b + k_offset<kAlongB, kRowsB>(j)), j > 0 || add);
+            whole(desc_b + k_offset<kAlongB, kRowsB>(j)), j > kBegin || add);
       }
     }
     ptx::wgmma_commit();
@@ -205,17 +208,27 @@ struct tma_ws : TmaWsConfig<C> {
       ptx::mbarrier_wait(s.full + 8 * ring.slot, ring.phase);
       u32 desc_a = base_a + ring.slot * (kBytesA / 16);
       u32 desc_b = base_b + ring.slot * (kBytesB / 16);
+      constexpr int kSteps = kBlockK * kElement / 32;
       if constexpr (kPromote) {
-        multiply_step(part, desc_a, desc_b, false);
+        const auto promote = [&](bool begins) {
+          touch(part);
+#pragma unroll
+          for (int i = 0; i < kBlocksM; ++i)
+#pragma unroll
+            for (int j = 0; j < kAccs; ++j) acc[i][j] = begins ? part[i][j] : acc[i][j] + part[i][j];
+        };
+        if constexpr (kSteps > kPromoted) {
+          multiply_step<0, kPromoted>(part, desc_a, desc_b, false);
+          ptx::wgmma_wait<0>();
+          promote(first);
+          first = false;
+        }
+        multiply_step<kSteps - kPromoted, kSteps>(part, desc_a, desc_b, false);
         ptx::wgmma_wait<0>();
         release(s.empty + 8 * ring.slot, lane);
-        touch(part);
-#pragma unroll
-        for (int i = 0; i < kBlocksM; ++i)
-#pragma unroll
-          for (int j = 0; j < kAccs; ++j) acc[i][j] = first ? part[i][j] : acc[i][j] + part[i][j];
+        promote(first);
       } else {
-        multiply_step(acc, desc_a, desc_b, !first);
+        multiply_step<0, kSteps>(acc, desc_a, desc_b, !first);
         if (!first) {
           // The step before this one is done with its stage once only this one is in flight.
           ptx::wgmma_wait<1>();
@@ -263,7 +276,7 @@ struct tma_ws : TmaWsConfig<C> {
     while (more) {
       multiply(acc, w, s, ring, team, group, lane);
       if constexpr (kClusterK > 1) Parts::exchange(acc, s, rank, group);
-      if (!kPartial || w.parts == 1 || Parts::reduce(acc, w, s, args, team, group))
+      if (!kPartial || w.parts == 1 || Parts::reduce(acc, w, s, args, rank, team, group))
         TmaWsStore<C>::store(acc, c, w.m + group * kBlocksM * 64, w.n, w.batch, memory, args,
                              kGroupBarrier + consumer, rounds, group, rank / kSharing);
       more = walk.next(w);

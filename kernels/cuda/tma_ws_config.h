@@ -35,6 +35,9 @@ struct TmaWsConfig {
   static __device__ __forceinline__ int owner(int group, int block, int slice) {
     return ((group * kBlocksM + block) * kSlices + slice) % kClusterK;
   }
+  static __device__ __forceinline__ bool owns(int part, int group, int block, int slice) {
+    return kClusterK == 1 || owner(group, block, slice) == part;
+  }
   static constexpr bool kStoreTma = C::store == 1;  // cshuffle: rows of C start at multiples of 16 bytes
 
   typedef Bits<C::type_out> Out;
@@ -53,7 +56,7 @@ struct TmaWsConfig {
   static_assert(kTeams == 1 || (kTeams == 2 && kTeamGroups == 1), "two teams of one warpgroup, or one team");
   static_assert(kStages <= 32 && kBlockM % (64 * kTeamGroups) == 0 && kBlockN % 8 == 0 &&
                 kBlockK % kSwizzled == 0);
-  static_assert(kClusterK == 1 || (kTeams == 1 && C::split_k == 1 && !C::stream_k),
+  static_assert(kClusterK == 1 || (kTeams == 1 && !C::stream_k),
                 "a cluster that adds up parts of k has one tile, in these parts");
   static_assert(kElement == bytes_of(C::type_b));
   static_assert(kElement == 2 || (kAlongA && kAlongB), "only 16-bit operands may lie along m or n");

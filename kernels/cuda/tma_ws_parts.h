@@ -40,18 +40,22 @@ struct TmaWsParts : TmaWsConfig<C> {
   using T::kTeamGroups;
 
   // Adds the parts of k in their order. True for the block that came last and holds the sum; the others are
-  // done.
+  // done. With cluster_k only of the slices that the block owns, which exchange() has left in its hands.
   static __device__ __forceinline__ bool reduce(Acc (&acc)[kBlocksM][kAccs], const Work& w, const Shared& s,
-                                                const TmaWsArgs& args, int team, int group) {
+                                                const TmaWsArgs& args, int rank, int team, int group) {
     constexpr int kVectors = kBlocksM * kAccs / 4;
     const int thread = threadIdx.x % 128;
     float4* base = reinterpret_cast<float4*>(args.partials) + group * (kVectors * 128) + thread;
     const auto sums = [&](int part) {
       return base + static_cast<i64>(w.sums_of(part)) * (kBlockM * kBlockN / 4);
     };
+    const auto owned = [&](int i) {
+      return T::owns(rank / kSharing, group, i * 4 / kAccs, i * 4 % kAccs / (kSlice / 2));
+    };
     float4* mine = sums(w.part);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
+      if (!owned(i)) continue;
       const Acc* v = &acc[i * 4 / kAccs][i * 4 % kAccs];
       __stcg(mine + i * 128, make_float4(as_float(v[0]), as_float(v[1]), as_float(v[2]), as_float(v[3])));
     }
@@ -82,6 +86,7 @@ struct TmaWsParts : TmaWsConfig<C> {
       const float4* from = sums(p);
 #pragma unroll
       for (int i = 0; i < kVectors; ++i) {
+        if (!owned(i)) continue;
         Acc* v = &acc[i * 4 / kAccs][i * 4 % kAccs];
         float4 x = __ldcg(from + i * 128);
         v[0] += as_acc(x.x), v[1] += as_acc(x.y), v[2] += as_acc(x.z), v[3] += as_acc(x.w);
@@ -107,7 +112,7 @@ struct TmaWsParts : TmaWsConfig<C> {
     for (int i = 0; i < kBlocksM; ++i) {
 #pragma unroll
       for (int slice = 0; slice < kSlices; ++slice) {
-        if (T::owner(group, i, slice) == part) continue;
+        if (T::owns(part, group, i, slice)) continue;
 #pragma unroll
         for (int j = 0; j < kEach; ++j) {
           const Acc* v = sums(i, slice) + 4 * j;
@@ -122,7 +127,7 @@ struct TmaWsParts : TmaWsConfig<C> {
     for (int i = 0; i < kBlocksM; ++i) {
 #pragma unroll
       for (int slice = 0; slice < kSlices; ++slice) {
-        if (T::owner(group, i, slice) != part) continue;
+        if (!T::owns(part, group, i, slice)) continue;
 #pragma unroll kAtOnce
         for (int p = 1; p < kClusterK; ++p) {
           const u32 from = ptx::remote_address(place(i, slice), (rank + p * kSharing) % kCluster);

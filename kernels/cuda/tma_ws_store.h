@@ -15,7 +15,6 @@ struct TmaWsStore : TmaWsConfig<C> {
   using T::kBlockN;
   using T::kBlocksM;
   using T::kBuffers;
-  using T::kClusterK;
   using T::kInner;
   using T::kInnerBytes;
   using T::kOut;
@@ -79,7 +78,7 @@ struct TmaWsStore : TmaWsConfig<C> {
     for (int i = 0; i < kBlocksM; ++i) {
 #pragma unroll
       for (int slice = 0; slice < kSlices; ++slice) {
-        if (kClusterK > 1 && T::owner(group, i, slice) != part) continue;
+        if (!T::owns(part, group, i, slice)) continue;
         u32 buffer = memory + rounds % kBuffers * kSliceBytes;
         ++rounds;
         if (thread == 0) ptx::tma_store_wait_read<kBuffers - 1>();
@@ -150,7 +149,7 @@ struct TmaWsStore : TmaWsConfig<C> {
     constexpr int kColumns = kShape.epilogue_slice(), kAcross = kBlockN / kColumns;
 #pragma unroll 1
     for (int slice = 0; slice < kBlocksM * kAcross; ++slice) {
-      if (kClusterK > 1 && T::owner(group, slice / kAcross, slice % kAcross) != part) continue;
+      if (!T::owns(part, group, slice / kAcross, slice % kAcross)) continue;
       ptx::named_barrier(barrier, 128);
 #pragma unroll
       for (int s = 0; s < kBlocksM * kAcross; ++s)

@@ -5,7 +5,8 @@
 
 namespace tsr {
 
-// Tiles of a cluster, all of k or with split_k a part of it; with cluster_k each block of a cluster its part.
+// Tiles of a cluster, all of k or with split_k a part of it; with cluster_k each block of a cluster its part
+// of that.
 // With stream_k the steps of the first stream_tiles tiles are dealt out evenly, so a cluster may have the end
 // of one tile and the beginning of another; the tiles after these come whole.
 template <class C>
@@ -16,7 +17,7 @@ struct TmaWsWalk {
     int m, n, batch;     // first row and column
     int k_begin, k_end;  // in steps
     int part, parts;     // of k
-    int block;           // index of the (block, batch)
+    int block;           // index of the (block, batch), with cluster_k of the block's share of it
     int sums;            // partial sums of part 0, in blocks
     __device__ __forceinline__ int steps() const { return k_end - k_begin; }
     // Where those of part p are.
@@ -72,13 +73,16 @@ struct TmaWsWalk {
     w.part = C::split_k > 1 ? index / tiles : 0;
     w.parts = all;
     place(index - w.part * tiles, w);
-    w.k_begin = C::split_k > 1 ? w.part * args.split_steps : 0;
-    w.k_end = C::split_k > 1 ? min(args.k_steps, w.k_begin + args.split_steps) : args.k_steps;
     if constexpr (T::kClusterK > 1) {
       // As even as can be: every block has a step.
-      const int each = args.k_steps / T::kClusterK, more = args.k_steps - each * T::kClusterK;
-      w.k_begin = each * rank_k + min(rank_k, more);
-      w.k_end = w.k_begin + each + (rank_k < more);
+      const int pieces = all * T::kClusterK, piece = w.part * T::kClusterK + rank_k;
+      const int each = args.k_steps / pieces, more = args.k_steps - each * pieces;
+      w.k_begin = each * piece + min(piece, more);
+      w.k_end = w.k_begin + each + (piece < more);
+      w.block = w.block * T::kClusterK + rank_k;
+    } else {
+      w.k_begin = C::split_k > 1 ? w.part * args.split_steps : 0;
+      w.k_end = C::split_k > 1 ? min(args.k_steps, w.k_begin + args.split_steps) : args.k_steps;
     }
     w.sums = w.block * all;
     index += clusters;

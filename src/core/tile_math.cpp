@@ -32,10 +32,16 @@ int64_t edge_columns(const GemmView& v, const KernelConfig& c) {
 int64_t rows_of(const GemmView& v, const KernelConfig& c) { return c.swap_ab ? v.n : v.m; }
 int64_t cols_of(const GemmView& v, const KernelConfig& c) { return c.swap_ab ? v.m : v.n; }
 
+constexpr int64_t kTmaAlign = 16;
+
 bool tma_walks(const Operand& o, int64_t groups) {
-  constexpr int64_t kAlign = 16;
   const int64_t size = bytes_of(o.type);
-  return o.leading() * size % kAlign == 0 && (groups == 1 || o.group_stride * size % kAlign == 0);
+  return o.leading() * size % kTmaAlign == 0 && (groups == 1 || o.group_stride * size % kTmaAlign == 0);
+}
+
+bool tma_stores(const GemmView& v, const KernelConfig& c) {
+  return tma_walks(v.c, v.groups) &&
+         (c.swap_ab || saturated_product({c.block_n, bytes_of(v.c.type)}) % kTmaAlign == 0);
 }
 
 int64_t staged_bytes(const GemmView& v, const KernelConfig& c) {

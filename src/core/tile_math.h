@@ -40,6 +40,9 @@ int64_t cols_of(const GemmView& v, const KernelConfig& c);
 
 // Whether TMA can walk the matrix: its rows (columns) and its groups start at multiples of 16 bytes.
 bool tma_walks(const Operand& o, int64_t groups);
+// Whether C can leave through TMA: it can be walked, and so can the rows of a block.
+bool tma_stores(const GemmView& v, const KernelConfig& c);
+constexpr int64_t kTmaLine = 128;  // bytes of a line of L2: TMA likes rows that start at multiples of it
 
 // Shared-memory bytes a GPU block stages: (block_m + block_n) * block_k elements per stage, all stages.
 int64_t staged_bytes(const GemmView& v, const KernelConfig& c);

@@ -31,7 +31,6 @@ Block gemv_block(const GemmView& v, const KernelConfig& c, const BlockCosts& t) 
   const double waves = c.wave_n * c.wave_k, element = bytes_of(wide.type);
   const double wave_bytes = along ? kGemvLoad * c.tile_n / 16 : kGemvLoad;
   double extra = aligned(wide, c.swap_ab ? c.vec_a : c.vec_b) ? 1 : t.gemv_unaligned;
-  if (info(wide.type).is_float && element == 1) extra *= t.gemv_convert * c.tile_m / 8.0;
   Block b;
   b.threads = 32 * waves;
   b.shared = waves * c.tile_m * c.tile_n * kWordBytes;
@@ -47,6 +46,7 @@ Block gemv_block(const GemmView& v, const KernelConfig& c, const BlockCosts& t) 
   loads +=
       narrow_bytes *
       (narrow_along ? aligned(narrow, c.swap_ab ? c.vec_b : c.vec_a) ? 1 : t.gemv_unaligned : t.gemv_gather);
+  if (info(wide.type).is_float && element == 1) loads += t.gemv_convert * (wave_bytes + narrow_bytes);
   if (!along) loads *= t.gemv_across;
   b.busy = waves * loads / t.gemv_unit_bytes;
   b.step = t.gemv_latency + b.busy;

@@ -15,7 +15,7 @@ namespace tessera {
   X(gemv_dram_bytes, "per cycle from memory")                                 \
   X(gemv_unit_bytes, "per cycle that one multiprocessor loads")               \
   X(gemv_unaligned, "times the loads of lines that start anywhere")           \
-  X(gemv_convert, "times the loads of 8-bit floats, for each 8 rows")         \
+  X(gemv_convert, "of the loads of 8-bit floats once more, to convert them")  \
   X(gemv_narrow, "times the loads of the narrow operand, which come from L1") \
   X(gemv_across, "times the loads of an operand that is streamed across k")   \
   X(gemv_gather, "times the loads of a narrow operand across k")              \

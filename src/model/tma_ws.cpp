@@ -13,7 +13,6 @@ namespace {
 constexpr double kWarpgroupRows = 64;
 constexpr double kRowBytes = 128;         // of k in a stage
 constexpr double kInstructionBytes = 32;  // of k in one wgmma
-constexpr int64_t kLineBytes = 128;       // of L2
 constexpr double kReferenceBlock = 128 * 256;
 
 }  // namespace
@@ -51,7 +50,7 @@ double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a
   const double math = kRowBytes / kInstructionBytes * (c.block_m / kWarpgroupRows) * instruction * slower;
   // Rows that TMA cannot walk are copied to where it likes them.
   const auto ragged = [&](const Operand& o) {
-    const bool lines = o.leading() * bytes_of(o.type) % kLineBytes == 0 || !tma_walks(o, v.groups);
+    const bool lines = o.leading() * bytes_of(o.type) % kTmaLine == 0 || !tma_walks(o, v.groups);
     return lines ? 1.0 : t.tma_ragged;
   };
   // Of an operand along k only what is there is loaded; columns that lie side by side, 64 at a time.
@@ -76,7 +75,7 @@ double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a
   const bool apart = v.acc == DType::f32 && bytes_of(v.a.type) == 1;
   const double adding = apart ? t.tma_f8_step + block / 128 * t.tma_f8_sums : 0;
   const double step =
-      std::max({step_rows * math + adding + t.tma_step, step_rows * load, t.tma_latency / ahead});
+      std::max({step_rows * (math + adding) + t.tma_step, step_rows * load, t.tma_latency / ahead});
 
   const bool general = c.store == static_cast<int>(Store::direct) || !v.epilogue.empty();
   // Blocks that add up parts of a tile store a share of it each.
@@ -88,7 +87,7 @@ double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a
   if (c.stream_k) steps = static_cast<double>(all_steps) * static_cast<double>(work) / (rounds * active);
   double run = rounds * (steps * step + between) + store - between;
   const int parts = c.stream_k ? 3 : c.split_k;
-  if (parts > 1) run += t.tma_split + (parts + 1) * block * 4 / t.tma_split_bytes;
+  if (parts > 1) run += t.tma_split + own * (parts + 1) * block * 4 / t.tma_split_bytes;
   if (c.cluster_k > 1) run += t.tma_exchange + own * (c.cluster_k - 1) * block * 4 / t.tma_exchange_bytes;
   // Operands that TMA cannot walk are read and written once more, by a kernel of its own.
   double copied = 0;

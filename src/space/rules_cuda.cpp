@@ -64,14 +64,11 @@ constexpr Rule kRules[] = {
     {"tma_row", kTma, reads("block_k"),
      [](V v, C c, A) {
        const int64_t bytes = saturated_product({c.block_k, bytes_of(v.a.type)});
-       return bytes == kRow || (bytes == 2 * kRow && bytes_of(v.a.type) == 2);
+       return bytes == kRow || bytes == 2 * kRow;
      },
-     "block_k is one swizzled row of 128 bytes, or two of 16-bit types"},
+     "block_k is one swizzled row of 128 bytes, or two"},
     {"tma_store", kTma, reads("store block_n swap_ab"),
-     [](V v, C c, A) {
-       const bool whole = c.swap_ab || divides(16, saturated_product({c.block_n, bytes_of(v.c.type)}));
-       return !shuffles_c(c) || (tma_walks(v.c, v.groups) && whole);
-     },
+     [](V v, C c, A) { return !shuffles_c(c) || tma_stores(v, c); },
      "cshuffle stores through TMA: C's leading dimension and batch stride, and a block's rows, are multiples "
      "of 16 bytes"},
     {"wgmma_depth", kTma, 0, [](V v, C, A) { return v.k >= 1; },
@@ -93,12 +90,10 @@ constexpr Rule kRules[] = {
      "stream_k deals out all of k: split_k is 1"},
     {"cluster_k", kTma, reads("cluster_k split_k stream_k pipeline block_k"),
      [](V v, C c, A) {
-       return c.cluster_k == 1 || (c.split_k == 1 && !c.stream_k && !pingpong(c) && c.block_k >= 1 &&
-                                   c.cluster_k <= ceil_div(v.k, c.block_k));
+       return c.cluster_k == 1 || (!c.stream_k && !pingpong(c) && c.block_k >= 1 &&
+                                   saturated_product({c.cluster_k, c.split_k}) <= ceil_div(v.k, c.block_k));
      },
-     "the blocks of a cluster share out all of k of one tile, a block_k or more each: cooperative, split_k "
-     "1, "
-     "no stream_k"},
+     "the blocks of a cluster share out the k of one tile, a block_k or more each: cooperative, no stream_k"},
     {"cluster_sums", kTma, reads("cluster_k block stages"),
      [](V v, C c, A) {
        const int64_t stage =
@@ -110,10 +105,9 @@ constexpr Rule kRules[] = {
     {"tma_stages", kTma | kCpAsync, reads("stages"),
      [](V, C c, A) { return c.stages >= 2 && c.stages <= 16; }, "the staging ring has 2 to 16 stages"},
     {"wgmma_registers", kTma, reads("block_m block_n wave_m"),
-     [](V v, C c, A a) { return tma_accumulators(v, c, a) <= (c.wave_m > 2 * kWarpGroup ? 104 : 208); },
-     "the accumulators exceed the 208 registers that a consumer lane can spare, 104 of three warp groups' "
-     "(8-bit "
-     "floats need two sets)"},
+     [](V v, C c, A a) { return tma_accumulators(v, c, a) <= (c.wave_m > 2 * kWarpGroup ? 96 : 208); },
+     "the accumulators exceed the 208 registers that a consumer lane can spare, 96 of three warp groups' "
+     "(8-bit floats need two sets)"},
     {"pingpong_teams", kTma, reads("pipeline wave_m wave_groups"),
      [](V, C c, A) {
        return pingpong(c) ? c.wave_groups == 2 && c.wave_m == kWarpGroup : c.wave_groups == 1;

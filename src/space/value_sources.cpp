@@ -81,6 +81,16 @@ void cover(const KnobSpace& k, size_t part, int64_t extent, Out& out) {
 TESSERA_SOURCE(cover_rows) { cover(k, 0, rows_of(v, c), out); }
 TESSERA_SOURCE(cover_cols) { cover(k, 1, cols_of(v, c), out); }
 
+// The same; widths whose C leaves in slices of 16 columns only where C is so flat or narrow that a whole
+// number of rounds is worth more.
+TESSERA_SOURCE(wgmma_cols) {
+  constexpr int64_t kFlat = 256;
+  constexpr int kSlice = 32;
+  cover(k, 1, cols_of(v, c), out);
+  if (std::min(v.m, v.n) > kFlat)
+    std::erase_if(out, [](const KnobValue& t) { return t[1] > kSlice && t[1] % kSlice != 0; });
+}
+
 // The way that keeps the longer side of C's grid of blocks in the outer loop.
 TESSERA_SOURCE(short_side) {
   const bool wide = c.block_m >= 1 && c.block_n >= 1 &&
@@ -96,6 +106,11 @@ TESSERA_SOURCE(deepest) {
     trial.stages = stages[0];
     if (stages[0] > out.back()[0] && tma_ws_smem(v, trial) <= a.smem_bytes) out.back() = stages;
   }
+}
+
+// cshuffle where C can leave through TMA, which is as fast as any other store or faster; else direct.
+TESSERA_SOURCE(tma_or_direct) {
+  out.push_back({static_cast<int>(tma_stores(v, c) ? Store::cshuffle : Store::direct)});
 }
 
 // Cache blocks. One that covers its extent is 0, the whole extent.
@@ -159,7 +174,7 @@ bool streams_one(const GemmView& v) { return std::min(v.m, v.n) <= 64; }
 TESSERA_SOURCE(row_bytes) {
   const auto elements = static_cast<int>(k.limit / bytes_of(v.a.type));
   // The longer stage first: it is the better one where the model sees no difference.
-  if (streams_one(v) && bytes_of(v.a.type) == 2) out.push_back({2 * elements});
+  if (streams_one(v)) out.push_back({2 * elements});
   out.push_back({elements});
 }
 
@@ -216,17 +231,32 @@ TESSERA_SOURCE(idle_tiles) {
   }
 }
 
+// Blocks of C, in whole clusters.
+int64_t blocks_of_c(const GemmView& v, const KernelConfig& c) {
+  const int64_t rows = std::max(c.block_m * c.cluster_m, 1), cols = std::max(c.block_n * c.cluster_n, 1);
+  return saturated_product(
+      {ceil_div(rows_of(v, c), rows), ceil_div(cols_of(v, c), cols), v.groups, c.cluster_m * c.cluster_n});
+}
+
+// The same, and as many parts as leave no compute unit idle that another part would occupy.
+TESSERA_SOURCE(fill_units) {
+  idle_units(v, a, f, k, c, out);
+  const int64_t parts = a.compute_units / std::max<int64_t>(blocks_of_c(v, c), 1);
+  const KnobValue filling = {static_cast<int>(std::min<int64_t>(parts, k.limit))};
+  const bool deep = parts > 1 && v.k >= 256 * parts;
+  if (deep && std::find(out.begin(), out.end(), filling) == out.end()) out.push_back(filling);
+}
+
 // Of the listed parts of k, for a cluster to add up, those that leave compute units to all clusters at once
-// and each part a few steps; 1 always.
+// and each part a few steps; 1 always. Beside split_k only those that then occupy most of the units.
 TESSERA_SOURCE(idle_clusters) {
   constexpr int64_t kLeastSteps = 4;
-  const bool alone = c.split_k <= 1 && !c.stream_k && c.pipeline == static_cast<int>(Pipeline::cooperative);
-  const int64_t rows = std::max(c.block_m * c.cluster_m, 1), cols = std::max(c.block_n * c.cluster_n, 1);
-  const int64_t blocks = saturated_product(
-      {ceil_div(rows_of(v, c), rows), ceil_div(cols_of(v, c), cols), v.groups, c.cluster_m * c.cluster_n});
+  const bool alone = !c.stream_k && c.pipeline == static_cast<int>(Pipeline::cooperative);
+  const int64_t split = std::max(c.split_k, 1), blocks = blocks_of_c(v, c);
   for (const KnobValue& parts : k.listed) {
-    const bool idle = saturated_product({blocks, parts[0]}) <= a.compute_units;
-    const bool deep = saturated_product({parts[0], c.block_k, kLeastSteps}) <= v.k;
+    const int64_t all = saturated_product({blocks, parts[0], split});
+    const bool idle = all <= a.compute_units && (split == 1 || 4 * all > 3 * a.compute_units);
+    const bool deep = saturated_product({parts[0], split, c.block_k, kLeastSteps}) <= v.k;
     if (parts[0] == 1 || (alone && idle && deep)) out.push_back(parts);
   }
 }
@@ -240,8 +270,10 @@ constexpr ValueSource kSources[] = {
     {"many_blocks", true, many_blocks, "0, and 1 where blocks of C outnumber the compute units"},
     {"cover_rows", true, cover_rows, "listed values, the first number no larger than covers the rows"},
     {"cover_cols", true, cover_cols, "listed values, the second number no larger than covers the columns"},
+    {"wgmma_cols", true, wgmma_cols, "the same, some only where C is flat or narrow"},
     {"short_side", true, short_side, "the walk along the shorter side of C's grid of blocks"},
     {"deepest", true, deepest, "the most listed stages that shared memory holds"},
+    {"tma_or_direct", true, tma_or_direct, "cshuffle where C can leave through TMA, else direct"},
     {"blocks", true, blocks, "listed cache blocks, 0 where they cover the whole extent"},
     {"prepacked", false, prepacked, "1 exactly when the problem's B is prepacked"},
     {"pipelines", false, pipelines, "of the listed pipelines those the architecture has"},
@@ -263,6 +295,7 @@ constexpr ValueSource kSources[] = {
     {"idle_clusters", true, idle_clusters,
      "1, and listed numbers of blocks for each tile where the compute units hold all of them"},
     {"idle_units", false, idle_units, "powers of two where C is too small to occupy the compute units"},
+    {"fill_units", true, fill_units, "the same, and the number that gives every compute unit a block"},
 };
 
 }  // namespace

@@ -223,7 +223,33 @@ INSTANTIATE_TEST_SUITE_P(
                  "store=cshuffle persistent=1 cluster_k=4"},
         Explicit{"gemm m=190 n=96 k=4096 dtype=f16",
                  "tma_ws block=192x96x64 wave=12x1x1 inst=64x96x16 stages=4 pipeline=cooperative "
-                 "store=cshuffle persistent=1 cluster_k=8"}),
+                 "store=cshuffle persistent=1 cluster_k=8"},
+        // With split_k the sums of a block's own slices meet in memory, of parts as uneven as can be.
+        Explicit{"gemm m=64 n=64 k=8256 dtype=bf16",
+                 "tma_ws block=64x64x128 wave=4x1x1 inst=64x64x16 stages=6 pipeline=cooperative "
+                 "store=cshuffle split_k=4 persistent=1 cluster_k=8"},
+        Explicit{"gemm m=300 n=776 k=1160 dtype=bf16 layout=crr batch=2 epilogue=bias,relu",
+                 "tma_ws block=256x128x64 wave=8x1x1 inst=64x128x16 stages=4 pipeline=cooperative "
+                 "store=cshuffle split_k=3 persistent=1 cluster=2x1 cluster_k=3"},
+        Explicit{"gemm m=24 n=777 k=2051 dtype=f16 beta=1",
+                 "tma_ws block=64x32x128 wave=4x1x1 inst=64x32x16 stages=8 pipeline=cooperative "
+                 "swap_ab=1 split_k=2 persistent=1 cluster_k=7"},
+        Explicit{"gemm m=200 n=528 k=2064 dtype=f8e4m3",
+                 "tma_ws block=128x64x128 wave=8x1x1 inst=64x64x32 stages=6 pipeline=cooperative "
+                 "store=cshuffle split_k=5 persistent=1 cluster_k=2"},
+        Explicit{"gemm m=512 n=528 k=2048 dtype=i8",
+                 "tma_ws block=128x128x128 wave=8x1x1 inst=64x128x32 stages=4 pipeline=cooperative "
+                 "store=cshuffle split_k=4 persistent=1 cluster_k=4"},
+        // Two rows of k a stage, each of 8-bit floats promoted apart.
+        Explicit{"gemm m=30 n=528 k=2064 dtype=f8e4m3",
+                 "tma_ws block=64x32x256 wave=4x1x1 inst=64x32x32 stages=6 pipeline=cooperative "
+                 "store=cshuffle swap_ab=1 persistent=1 cluster_k=3"},
+        Explicit{"gemm m=130 n=528 k=1040 dtype=f8e4m3xf8e5m2",
+                 "tma_ws block=64x64x256 wave=4x1x1 inst=64x64x32 stages=5 pipeline=pingpong "
+                 "store=cshuffle persistent=1 wave_groups=2"},
+        Explicit{"gemm m=60 n=512 k=1040 dtype=i8",
+                 "tma_ws block=64x64x256 wave=4x1x1 inst=64x64x32 stages=5 pipeline=cooperative "
+                 "store=cshuffle persistent=1"}),
     [](const testing::TestParamInfo<Explicit>& p) { return "config" + std::to_string(p.index); });
 
 std::string case_name(const testing::TestParamInfo<Case>& info) {

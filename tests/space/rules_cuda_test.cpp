@@ -38,11 +38,14 @@ TEST(Rules, Cuda) {
   EXPECT_EQ(
       verdict("sm_90a", p, "tma_ws block=64x128x64 inst=64x128x16 wave=4x1x1 pipeline=pingpong stages=4"),
       "pingpong_teams");
-  // Two rows of 128 bytes a stage, but not of 8-bit types, which are summed apart at each step.
+  // One row of 128 bytes a stage or two.
   const std::string thin = "tma_ws block=64x64x128 inst=64x64x16 wave=4x1x1 pipeline=cooperative stages=4";
   EXPECT_EQ(verdict("sm_90a", p, thin), "");
   EXPECT_EQ(verdict("sm_90a", "gemm m=4096 n=4096 k=4096 dtype=f8e4m3",
                     "tma_ws block=64x64x256 inst=64x64x32 wave=4x1x1 pipeline=cooperative stages=4"),
+            "");
+  EXPECT_EQ(verdict("sm_90a", "gemm m=4096 n=4096 k=4096 dtype=f8e4m3",
+                    "tma_ws block=64x64x512 inst=64x64x32 wave=4x1x1 pipeline=cooperative stages=2"),
             "tma_row");
   EXPECT_EQ(verdict("sm_90a", p, thin + " stream_k=1"), "");
   EXPECT_EQ(verdict("sm_90a", p, thin + " stream_k=1 split_k=2"), "stream_k");
@@ -54,12 +57,16 @@ TEST(Rules, Cuda) {
                           parts),
               "wgmma_parts");
   }
-  // A cluster that adds up parts: of all of k, no more blocks than steps, their sums where the stages were.
+  // A cluster that adds up parts: no more of them than steps, their sums where the stages were.
   EXPECT_EQ(verdict("sm_90a", p, base + "4 cluster_k=8"), "");
   EXPECT_EQ(verdict("sm_90a", p, base + "4 cluster_k=0"), "counts");
   EXPECT_EQ(verdict("sm_90a", p, base + "4 cluster=2x1 cluster_k=4"), "");
   EXPECT_EQ(verdict("sm_90a", p, base + "4 cluster=2x1 cluster_k=5"), "cluster");
-  EXPECT_EQ(verdict("sm_90a", p, base + "4 cluster_k=2 split_k=2"), "cluster_k");
+  EXPECT_EQ(verdict("sm_90a", p, base + "4 cluster_k=2 split_k=2"), "");
+  EXPECT_EQ(verdict("sm_90a", p, base + "4 cluster_k=2 stream_k=1"), "cluster_k");
+  EXPECT_EQ(verdict("sm_90a", "gemm m=512 n=512 k=256 dtype=bf16", base + "4 cluster_k=2 split_k=2"), "");
+  EXPECT_EQ(verdict("sm_90a", "gemm m=512 n=512 k=192 dtype=bf16", base + "4 cluster_k=2 split_k=2"),
+            "cluster_k");
   EXPECT_EQ(verdict("sm_90a", "gemm m=512 n=512 k=192 dtype=bf16", base + "4 cluster_k=3"), "");
   EXPECT_EQ(verdict("sm_90a", "gemm m=512 n=512 k=192 dtype=bf16", base + "4 cluster_k=4"), "cluster_k");
   EXPECT_EQ(verdict("sm_90a", p, base + "2 cluster_k=2"), "cluster_sums");

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "core/tile_math.h"
 #include "tessera/error.h"
 
 namespace tessera::cuda {
 namespace {
 
 constexpr Result kOutOfMemory = 2;
-constexpr uint64_t kLineBytes = 128;  // of L2
 
 // Errors after which a context answers every call with the same error, by the range cuda.h keeps for them.
 bool poisons(Result r) { return r == 700 || r == 702 || (r >= 710 && r <= 720 && r != 712 && r != 713); }
@@ -216,7 +216,7 @@ tsr::TensorMap CudaDriver::encode(const BoxedTensor& t, const void* at, const ch
   const uint32_t bytes = t.box_inner * static_cast<uint32_t>(t.element);
   const int swizzle = bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0;
   // Of 256 bytes that L2 is asked for, half would be another row's where rows do not begin with lines.
-  const bool lines = strides[0] % kLineBytes == 0 && strides[1] % kLineBytes == 0;
+  const bool lines = strides[0] % kTmaLine == 0 && strides[1] % kTmaLine == 0;
   tsr::TensorMap map;
   Current current(*this);
   if (const Result r =

@@ -12,7 +12,6 @@ namespace tessera::cuda {
 namespace {
 
 constexpr uintptr_t kTmaAlign = 16;
-constexpr int64_t kLineBytes = 128;  // of L2
 
 MapType map_type(DType t) {
   switch (t) {
@@ -99,7 +98,7 @@ class TmaWsKernel : public GpuKernel {
     const int64_t size = bytes_of(o.type);
     const int64_t outer = rows_first ? o.cols : o.rows, inner = rows_first ? o.rows : o.cols;
     // Long rows on lines of L2, which costs them little memory.
-    const int64_t align = inner * size >= 8 * kLineBytes ? kLineBytes : static_cast<int64_t>(kTmaAlign);
+    const int64_t align = inner * size >= 8 * kTmaLine ? kTmaLine : static_cast<int64_t>(kTmaAlign);
     const int64_t stride = round_up(inner * size, align);
     *job = {.from = nullptr,
             .to = nullptr,
