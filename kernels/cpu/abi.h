@@ -74,8 +74,28 @@ struct AmxArgs {
   float* partial;               // [row tile][tile_n / 16][16][16], always there
   long long prefetch;  // bytes from `left` to rows that later calls read, to be fetched into L2 meanwhile
   int prefetch_rows;   // how many; left_stride apart, `steps` long
+  // Config::a_table, lines of images copied: row tile t begins at left + tile_at[t], and step s of it
+  // step_at[s] bytes from there. Behind the whole steps come `tails` of Config::left_tail: shorter ones, as
+  // the tile registers kLeftTail and kRightTail are set up. Rows whose entry in EpilogueArgs::rows is
+  // negative are none of C's. `first` and `last` hold; rows are whole tiles, of which `partial` holds a
+  // block.
+  const long long *tile_at, *step_at;
+  long long tails;
   long long row0, col0;
   const EpilogueArgs* epilogue;
 };
+
+// The tile registers of a step that is shorter than 64 bytes.
+constexpr int kLeftTail = 6, kRightTail = 7;
+
+// Tile registers of blocks of m x n: the accumulators, `lefts` of the left operand, the others of the right
+// one. A left tile is used by all n columns; with one column it is used once, and as many take turns as there
+// is room for.
+struct AmxRegisters {
+  int accumulators, lefts;
+};
+constexpr AmxRegisters amx_registers(int m, int n) {
+  return {m * n, n == 1 && m > 7 - m * n ? 7 - m * n : m};
+}
 
 }  // namespace tsr

@@ -27,12 +27,16 @@ template <class Config>
 struct Amx {
   using E = Epilogue<Config>;
   static constexpr int kM = Config::tile_m / 16, kN = Config::tile_n / 16;
-  // Tile numbers: the accumulators, the left operand's, the right operand's. A left tile is used by all kN
-  // columns; with one column it is used once, and as many take turns as there is room for.
-  static constexpr int kLeft = kM * kN;
-  static constexpr int kLefts = kN == 1 && kM > 7 - kLeft ? 7 - kLeft : kM;
+  // Each row tile has an address of its own, and so has each step.
+  static constexpr bool kTable = requires { Config::a_table; };
+  // Steps shorter than 64 bytes have registers of their own.
+  static constexpr bool kTails = requires { Config::left_tail; };
+  // Tile numbers: the accumulators, the left operand's, the right operand's.
+  static constexpr AmxRegisters kRegisters = amx_registers(kM, kN);
+  static constexpr int kLeft = kRegisters.accumulators, kLefts = kTails ? 1 : kRegisters.lefts;
   static constexpr int kRight = kLeft + kLefts;
-  static constexpr int kRights = kN > 8 - kRight ? 8 - kRight : kN;
+  static constexpr int kRights = kTails ? 1 : kN > 8 - kRight ? 8 - kRight : kN;
+  static_assert(!kTails || kRight < kLeftTail);
   static constexpr bool kSwap = Config::swap_ab;
   static constexpr bool kInt = Config::type_acc == Type::i32;
   // Signedness of the left and right operand in registers; B is never unsigned.
@@ -78,6 +82,88 @@ struct Amx {
         multiply<i * kN + j, kLeft + i % kLefts, b>();
       });
     });
+  }
+
+  // The same where row tiles lie anywhere: `at` bytes from each of `lefts`.
+  template <int kRowTiles, int kColTiles, bool kTail>
+  static TSR_INLINE void step_at(const char* const (&lefts)[kRowTiles], long long at, long long stride,
+                                 const char* right) {
+    constexpr int kOnes = kTail ? 1 : kLefts;
+    each<kColTiles>([&]<int j>() __attribute__((always_inline)) {
+      constexpr int b = kTail ? kRightTail : kRight + j % kRights;
+      tile_load<b>(right + j * 64, Config::tile_n * 4);
+      each<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+        constexpr int a = kTail ? kLeftTail : kLeft + i % kLefts;
+        if constexpr (j == 0 || kOnes < kRowTiles) tile_load<a>(lefts[i] + at, stride);
+        multiply<i * kN + j, a, b>();
+      });
+    });
+  }
+
+  template <int kRowTiles, int kColTiles>
+  static __attribute__((noinline)) void table_block(const AmxArgs& p, long long row) {
+    const char* lefts[kRowTiles];
+    each<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+      lefts[i] = static_cast<const char*>(p.left) + p.tile_at[row / 16 + i];
+      each<kColTiles>([&]<int j>() __attribute__((always_inline)) { tile_zero<i * kN + j>(); });
+    });
+    const long long stride = p.left_stride;
+    const char* right = static_cast<const char*>(p.right);
+    const long long* at = p.step_at;
+    for (long long s = p.steps; s > 0; --s, ++at, right += Config::tile_n * 64)
+      step_at<kRowTiles, kColTiles, false>(lefts, *at, stride, right);
+    if constexpr (kTails) {
+      for (long long s = p.tails; s > 0; --s, ++at, right += Config::tile_n * 64)
+        step_at<kRowTiles, kColTiles, true>(lefts, *at, stride, right);
+    }
+    char* sums = reinterpret_cast<char*>(p.partial);
+    each<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+      each<kColTiles>([&]<int j>() __attribute__((always_inline)) {
+        tile_store<i * kN + j>(sums + (i * kN + j) * 1024, 64);
+      });
+    });
+    const EpilogueArgs& e = *p.epilogue;
+    if constexpr (E::kNoSteps && Config::type_out == Type::bf16 && !kInt) {
+      if (e.plain) {
+        const long long last = p.cols - 16 * (kColTiles - 1);
+        return last >= 16 ? table_bf16<kRowTiles, kColTiles, true>(sums, p, row, 16)
+                          : table_bf16<kRowTiles, kColTiles, false>(sums, p, row, static_cast<int>(last));
+      }
+    }
+    for (int i = 0; i < kRowTiles; ++i) {
+      for (int r = 0; r < 16; ++r) {
+        const long long at = p.row0 + row + 16 * i + r;
+        if (e.rows[at] < 0) continue;
+        for (int j = 0; j < kColTiles; ++j) {
+          const long long left = p.cols - 16 * j;
+          E::store(load_whole<Vec<16>::U>(sums + (i * kN + j) * 1024 + r * 64), e, at, p.col0 + 16 * j,
+                   left < 16 ? static_cast<int>(left) : 16);
+        }
+      }
+    }
+  }
+
+  // Rows of C as the table says; of the last column of tiles `live` columns.
+  template <int kRowTiles, int kColTiles, bool kWhole>
+  static TSR_INLINE void table_bf16(const char* sums, const AmxArgs& p, long long row, int live) {
+    const EpilogueArgs& e = *p.epilogue;
+    const long long* rows = e.rows + p.row0 + row;
+    char* c = static_cast<char*>(e.c) + p.col0 * 2;
+    const long long c_bytes = e.c_stride * 2;
+    for (int i = 0; i < kRowTiles; ++i, sums += kN * 1024) {
+      for (int r = 0; r < 16; ++r, ++rows) {
+        if (*rows < 0) continue;
+        char* to = c + *rows * c_bytes;
+        each<kColTiles>([&]<int j>() __attribute__((always_inline)) {
+          const Vec<16>::H h = to_bf16(load_whole<Vec<16>::F>(sums + j * 1024 + r * 64));
+          if constexpr (kWhole || j < kColTiles - 1) {
+            store_whole(to + j * 32, h);
+          } else {
+            store_part(reinterpret_cast<unsigned short*>(to + j * 32), live, h);
+          }
+        });
+      }
+    }
   }
 
   template <int kRowTiles, int kColTiles>
@@ -202,6 +288,11 @@ struct Amx {
   template <int kColTiles>
   static TSR_INLINE void rows_of(const AmxArgs& p) {
     long long row = 0;
+    if constexpr (kTable) {
+      for (; row + 16 * kM <= p.rows; row += 16 * kM) table_block<kM, kColTiles>(p, row);
+      for (; row < p.rows; row += 16) table_block<1, kColTiles>(p, row);
+      return;
+    }
     // Whole blocks of kM row tiles, then single tiles; the copied last tile goes alone.
     const long long in_place = p.last_tile ? p.last_row : p.rows;
     for (; row + 16 * kM <= in_place; row += 16 * kM) block<kM, kColTiles>(p, row);

@@ -7,6 +7,7 @@
 #include "codegen/closure.h"
 #include "core/family.h"
 #include "core/groups_shape.h"
+#include "core/lines_shape.h"
 #include "core/tile_math.h"
 #include "tessera/error.h"
 
@@ -46,6 +47,12 @@ void add_steps(Prelude& prelude, const GemmView& v, const KernelConfig& c) {
   prelude.number("b_step", c.pack_b ? 4 * c.tile_n : 0);
 }
 
+// Lines of images that are copied; see AmxArgs.
+void add_lines(Prelude& prelude, const GemmView& v, const Instruction& inst) {
+  prelude.number("a_table", 1);
+  if (lines_have_tails(v, k_group(compute_type(v.a.type, inst)), inst.k)) prelude.number("left_tail", 1);
+}
+
 // The filter along its last axis, and the channels of a group: of the operand read, and of the one walked.
 void add_window(Prelude& prelude, const GemmView& v, const KernelConfig& c) {
   const GroupsShape shape = groups_shape(v, c);
@@ -75,9 +82,11 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
   if (family.backend == BackendKind::cpu) {
     prelude.number("vector_bits", a.vector_bits);
     if (family.fixed_steps) add_steps(prelude, v, c);
+    const bool lines = reads_lines(v, c);
+    if (lines) add_lines(prelude, v, inst);
     if (family.walks_window) {
       add_window(prelude, v, c);
-    } else if (v.window && v.window->divisor() > 1) {
+    } else if (lines || (v.window && v.window->divisor() > 1)) {
       prelude.number("row_table", 1);  // see strided_parts()
     }
   } else {  // loads from memory are part of the kernel

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/groups_shape.h"
+#include "core/lines_shape.h"
 #include "core/tile_math.h"
 
 namespace tessera {
@@ -220,7 +221,63 @@ struct Cpu {
     if (v.window) w.epilogue += w.rows * std::ceil(std::fmod(w.cols, w.tile_n) / lanes()) * kPartOfLanes;
   }
 
+  // The window of one remainder where a gradient of the input is computed in parts: the first, which has the
+  // most taps.
+  Window first_part() const {
+    Window u = *v.window;
+    for (WindowAxis& x : u.axes) {
+      if (x.divide == 1) continue;
+      x.positions = ceil_div(x.positions, x.divide);
+      x.taps = ceil_div(x.taps, x.divide);
+      x.spread = std::min<int64_t>(x.spread / x.divide, -1);
+      x.shift /= x.divide;
+      x.divide = 1;
+    }
+    return u;
+  }
+
+  // Taps from copies of an image's lines. What one group of one part takes, times the parts.
+  void amx_lines() {
+    constexpr double kLine = 40;         // cycles of copying a line, beside its bytes
+    constexpr double kBlockRows = 2048;  // rows that the driver passes at a time
+    const int group = k_group(compute_type(left.type, inst));
+    const Window part = first_part();
+    const LinesShape s = lines_shape(part, group, inst.k);
+    const double parts = static_cast<double>(v.window->divisor());
+    const double planes = static_cast<double>(part.images * s.z.positions) * parts;
+    const double plane_tiles = static_cast<double>(s.tiles_of(s.y.positions));
+    const double row_tiles = planes * plane_tiles, steps = static_cast<double>(s.steps());
+    const double per_tdp = 2.0 * inst.m * inst.n * inst.k / inst.flops_per_cycle;
+    // Beside registers for shorter steps one of the left operand is left, loaded again for each column.
+    const bool again = s.whole > 0 && s.tail > 0;
+    auto block = [&](double tm, double tn) {
+      return steps * (tm * tn * per_tdp + ((again ? tm * tn : tm) + tn) * t.amx_load) + tm * tn * t.amx_sums;
+    };
+    const double tm = w.tile_m / 16, whole = std::floor(row_tiles / tm), single = row_tiles - whole * tm;
+    for (double n = w.cols; n > 0; n -= w.tile_n) {
+      const double tn = std::ceil(std::min(n, w.tile_n) / 16);
+      w.math += whole * block(tm, tn) + single * block(1, tn);
+    }
+    const double lines = planes * static_cast<double>(s.z.taps * s.lines_read(s.y.positions));
+    const double pixels = lines * static_cast<double>(s.width), size = bytes_of(left.type);
+    const double bytes = pixels * static_cast<double>(s.pixel) * size;
+    const bool pieces = v.groups > 1 || s.pixel != part.channels;
+    w.pack_a = lines * kLine + bytes * t.pack_copy * t.amx_pack +
+               (pieces ? pixels * t.gather_piece + shared_lines(left, pixels) : 0.0);
+    if (!v.b_prepacked) w.pack_b = copy(right, w.cols * w.depth, along_k(right, false)) * t.amx_pack;
+    const double packed_b = steps * parts * 64 * std::ceil(w.cols / 16) * 16;
+    const double image_bytes = static_cast<double>(left.extent) * size / w.groups;
+    w.staged = steps * 64 * w.tile_n;
+    w.memory = read(image_bytes, image_bytes * w.groups) + read(packed_b, packed_b);
+    const double at_once = std::min(
+        std::max(static_cast<double>(a.l2.bytes) / 4 / std::max(bytes * w.groups / planes, 1.0), 1.0) *
+            plane_tiles,
+        kBlockRows / 16);
+    w.overhead += std::ceil(row_tiles / at_once) * (t.block_call * w.col_tiles + t.amx_config);
+  }
+
   void amx() {
+    if (reads_lines(v, c)) return amx_lines();
     const double steps = std::ceil(w.depth / inst.k);
     const double per_tdp = 2.0 * inst.m * inst.n * inst.k / inst.flops_per_cycle;
     const double chunks = std::max(1.0, std::ceil(steps / 16));

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/groups_shape.h"
+#include "core/lines_shape.h"
 #include "space/rule_row.h"
 
 namespace tessera {
@@ -73,6 +74,14 @@ constexpr Rule kRules[] = {
        return rows * cols + std::min(rows, cols) + 1 <= 8;
      },
      "accumulators, one operand's tiles and one tile of the other exceed the 8 AMX tiles"},
+    {"amx_lines", kAmx, reads("tile inst pack_a block"),
+     [](V v, C c, A) {
+       if (!reads_lines(v, c) || c.inst_m < 1 || c.inst_n < 1) return true;
+       return ceil_div(c.tile_m, c.inst_m) * ceil_div(c.tile_n, c.inst_n) <= 4 && c.block_m == 0 &&
+              c.block_n == 0 && c.block_k == 0;
+     },
+     "taps read from copies of an image's lines take four of the 8 AMX tiles, and blocks of their own: at "
+     "most four accumulators and block=0x0x0, otherwise pack_a=1"},
     {"amx_in_place", kAmx, reads("pack_a swap_ab"),
      [](V v, C c, A) {
        const Operand& left = c.swap_ab ? v.b : v.a;
@@ -82,11 +91,9 @@ constexpr Rule kRules[] = {
      "tiles of the left operand (B under swap_ab) are loaded in place only when k is contiguous and the type "
      "needs no "
      "conversion; otherwise pack_a=1"},
-    {"amx_patches", kAmx, reads("pack_a swap_ab"),
-     [](V v, C c, A) {
-       return v.plain() || (!c.swap_ab && (c.pack_a || v.a.plain()) && tile_words(v.a.type));
-     },
-     "patches are gathered in the type that tiles take, A's with pack_a=1, and are not swapped"},
+    {"amx_patches", kAmx, reads("swap_ab"),
+     [](V v, C c, A) { return v.plain() || (!c.swap_ab && tile_words(v.a.type)); },
+     "patches are copied in the type that tiles take, and are not swapped"},
     {"amx_split", kAmx, reads("split_k"), [](V, C c, A) { return c.split_k == 1; },
      "the AMX kernel does not split k"},
     {"packed_in_place", kPacked, reads("pack_a tile inst"),

@@ -157,6 +157,12 @@ TEST(Rules, Cpu) {
   EXPECT_EQ(verdict("x86_amx", h, amx + "32x48"), "amx_tiles");
   EXPECT_EQ(verdict("x86_amx", h, amx + "48x48"), "amx_tiles");
   EXPECT_EQ(verdict("x86_amx", h, amx + "24x32"), "amx_shape");
+  const char* conv = "conv_fwd n=1 c=16 k=32 in=40x40 filter=3x3 dtype=bf16";
+  for (const char* more :
+       {"32x32", "64x16", "32x32 pack_a=1", "16x96 pack_a=1", "32x32 pack_a=1 block=0x0x64"})
+    EXPECT_EQ(verdict("x86_amx", conv, amx + more), "");
+  for (const char* more : {"16x96", "32x32 block=0x0x64"})
+    EXPECT_EQ(verdict("x86_amx", conv, amx + more), "amx_lines");
   EXPECT_EQ(verdict("x86_amx", h, amx + "32x32 block=0x0x48"), "block_depth");
   const std::string dot = "cpu_dot inst=1x16x1 tile=";
   EXPECT_EQ(verdict("x86_avx512", p, dot + "4x4"), "");

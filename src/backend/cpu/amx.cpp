@@ -6,11 +6,14 @@
 #include <cstring>
 #include <vector>
 
+#include "backend/cpu/amx_lines.h"
 #include "backend/cpu/arena.h"
 #include "backend/cpu/gather.h"
 #include "backend/cpu/pack.h"
 #include "backend/cpu/pack_tiles.h"
 #include "backend/cpu/parts.h"
+#include "backend/cpu/tile_configuration.h"
+#include "core/lines_shape.h"
 #include "core/tile_math.h"
 #include "tessera/error.h"
 
@@ -26,23 +29,6 @@ struct Side {
 
 struct Piece {
   int64_t row0, row1, col0, col1;
-};
-
-// All tiles 16 rows x 64 bytes while it lives. Costs about as much as four multiplications of tiles, so it is
-// set up once per piece and not by the kernel.
-class TileConfiguration {
- public:
-  TileConfiguration() {
-    struct {
-      uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      uint16_t column_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-      uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-    } config;
-    asm volatile("ldtilecfg %0" ::"m"(config));
-  }
-  ~TileConfiguration() { asm volatile("tilerelease" ::: "memory"); }
-  TileConfiguration(const TileConfiguration&) = delete;
-  TileConfiguration& operator=(const TileConfiguration&) = delete;
 };
 
 class AmxKernel : public CpuKernel {
@@ -414,6 +400,8 @@ class AmxKernel : public CpuKernel {
 
 std::unique_ptr<Kernel> make_part(std::shared_ptr<CpuModule> module, const ArchSpec& arch, StridedPart part,
                                   const Problem& problem, const Choice& choice) {
+  if (reads_lines(part.view, choice.config))
+    return make_amx_lines(std::move(module), arch, std::move(part), problem, choice);
   return std::make_unique<AmxKernel>(std::move(module), arch, std::move(part), problem, choice);
 }
 
