@@ -27,7 +27,7 @@ GuardedBuffer::GuardedBuffer(size_t bytes, size_t align) : bytes_(bytes) {
   const size_t away = align > kLine ? kLine : 0;
   const size_t inner = (bytes + away + align + 2 * page() - 1) / page() * page();
   mapped_ = inner + 2 * page();
-  mapping_ = mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  mapping_ = mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   char* const begin = static_cast<char*>(mapping_) + page();
   if (mapping_ == MAP_FAILED || mprotect(begin, inner, PROT_READ | PROT_WRITE) != 0) {
     if (mapping_ != MAP_FAILED) munmap(mapping_, mapped_);

@@ -4,6 +4,9 @@
 #include <array>
 #include <cstring>
 
+#include "base/memory.h"
+#include "base/text.h"
+#include "tessera/error.h"
 #include "tune/element.h"
 
 namespace tessera {
@@ -72,6 +75,29 @@ GuardedBuffer filled(DType t, FillKind kind, uint64_t seed, int64_t count, size_
   return buffer;
 }
 
+// Filling more memory than there is would have the system end this program, or another.
+void require_memory(const Problem& p, const GemmView& v) {
+  constexpr double kAlwaysThere = 64 << 20, kMiB = 1 << 20;
+  double bytes = 0;
+  const auto add = [&](DType t, int64_t elements) {
+    bytes += static_cast<double>(elements) * static_cast<double>(bytes_of(t));
+  };
+  add(v.a.type, v.a.extent);
+  add(v.b.type, v.b.extent);
+  add(p.out, v.c.extent);
+  for (const EpilogueStep& step : v.epilogue) {
+    if (info(step.kind).takes_d) add(v.d, v.d_elements(info(step.kind).broadcast));
+  }
+  if (bytes <= kAlwaysThere) return;
+  const auto available = static_cast<double>(available_memory());
+  if (bytes > available) {
+    throw Error(ErrorCode::device,
+                format("the operands take %.0f MiB, and %.0f MiB of memory are to be had", bytes / kMiB,
+                       available / kMiB),
+                "use a smaller problem");
+  }
+}
+
 template <class F>
 void for_each_row(const GemmView& v,
                   F visit) {  // visit(index of the row's first element); not channels first
@@ -108,6 +134,7 @@ void fill(DType t, FillKind kind, uint64_t seed, void* out, int64_t count) {
 
 Operands::Operands(const Problem& problem, FillKind kind, uint64_t seed, size_t align)
     : problem_(problem), view_(lower(problem)), kind_(kind), seed_(seed) {
+  require_memory(problem_, view_);
   a_ = filled(view_.a.type, kind, seed_of(seed, kA), view_.a.extent, align);
   b_ = filled(view_.b.type, kind, seed_of(seed, kB), view_.b.extent, align);
   for (const EpilogueStep& step : view_.epilogue) {

@@ -127,6 +127,13 @@ TEST(Cli, FailuresExitWithOneAndReproduce) {
       << text;
 }
 
+TEST(Cli, OperandsBeyondTheMemoryAreRefusedBeforeTheyAreFilled) {
+  for (const char* verb : {"run", "bench"}) {
+    const std::string text = text_of(std::string(verb) + " 'gemm m=68719476736 n=1 k=1 dtype=f32'", 1);
+    EXPECT_NE(text.find("of memory"), std::string::npos) << text;
+  }
+}
+
 TEST(Cli, HelpNamesEveryCommandAndCompletionToo) {
   const std::string help = text_of("help");
   const std::string bash = text_of("completion bash"), zsh = text_of("completion zsh"),
