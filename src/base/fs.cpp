@@ -31,6 +31,8 @@ constexpr int64_t kAbandonedAfterSeconds = 3600;
   throw Error(ErrorCode::io, "cannot " + action + " '" + path + "': " + strerror(error));
 }
 
+int not_a_file(const struct stat& st) { return S_ISDIR(st.st_mode) ? EISDIR : EINVAL; }
+
 FileHandle open_file(const std::string& path, int flags) {
   return FileHandle(open(path.c_str(), flags | O_CLOEXEC, 0600));
 }
@@ -85,7 +87,7 @@ MappedFile MappedFile::open(const std::string& path) {
   FileHandle file = open_file(path, O_RDONLY);
   struct stat st {};
   if (!file || fstat(file.get(), &st) != 0) fail("open", path, errno);
-  if (!S_ISREG(st.st_mode)) fail("open", path, EINVAL);
+  if (!S_ISREG(st.st_mode)) fail("open", path, not_a_file(st));
   MappedFile mapped;
   mapped.size_ = static_cast<size_t>(st.st_size);
   if (mapped.size_ == 0) return mapped;
@@ -150,7 +152,11 @@ bool is_abandoned_temp_dir(const std::string& path) {
 std::optional<std::string> try_read_file(const std::string& path) {
   FileHandle file = open_file(path, O_RDONLY);
   struct stat st {};
-  if (!file || fstat(file.get(), &st) != 0 || !S_ISREG(st.st_mode)) return std::nullopt;
+  if (!file || fstat(file.get(), &st) != 0) return std::nullopt;
+  if (!S_ISREG(st.st_mode)) {
+    errno = not_a_file(st);
+    return std::nullopt;
+  }
   std::string text(static_cast<size_t>(st.st_size), '\0');
   size_t length = 0;
   for (;;) {

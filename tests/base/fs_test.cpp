@@ -54,6 +54,8 @@ TEST_F(Fs, NamesThePathInErrors) {
   EXPECT_NE(io_error([&] { write_file(at("no/such"), "x"); }).find("No such file"), std::string::npos);
   EXPECT_NE(io_error([&] { MappedFile::open(at("absent")); }).find("cannot open"), std::string::npos);
   EXPECT_NE(io_error([&] { MappedFile::open(dir_.path()); }).find("cannot open"), std::string::npos);
+  EXPECT_NE(io_error([&] { MappedFile::open(dir_.path()); }).find("Is a directory"), std::string::npos);
+  EXPECT_NE(io_error([&] { read_file(dir_.path()); }).find("Is a directory"), std::string::npos);
   EXPECT_NE(io_error([&] { TempDir(at("absent")); }).find("cannot create"), std::string::npos);
   write_file(at("file"), "");
   EXPECT_NE(io_error([&] { make_directories(at("file/below")); }).find("cannot create"), std::string::npos);
