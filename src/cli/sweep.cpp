@@ -24,7 +24,7 @@ constexpr Option kOptions[] = {
     {"--name", "GLOB", "plan: only these rows of the suites"},
     {"--dtype", "T,...", "plan: element types instead of the suites', and of generated problems",
      Complete::dtype},
-    {"--generate", "KIND:N", "plan: N generated problems; wide or edges; may be repeated"},
+    {"--generate", "KIND:N", "plan: N generated problems: wide, edges, conv_fwd, ...; may be repeated"},
     {"--layout", "L,...", "plan: layouts of generated problems", Complete::layout},
     {"--extra", "WORDS", "plan: words added to generated problems and suites, 'prepack=b'"},
     {"--candidates", "HOW", "plan: all random:N stratified:N guided:N (all)"},

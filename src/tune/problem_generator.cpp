@@ -39,11 +39,94 @@ int64_t edge_extent(Draw& draw) {
   return draw.one_of(kTiles) + draw.one_of(kBeside);
 }
 
+template <int64_t (*extent)(Draw&)>
+std::string gemm(Draw& draw) {
+  std::string text = "gemm m=" + std::to_string(extent(draw));
+  return text + " n=" + std::to_string(extent(draw)) + " k=" + std::to_string(extent(draw));
+}
+
+// Evenly on a logarithmic scale, mostly in the steps that networks take.
+int64_t channels(Draw& draw, double most) {
+  static const std::vector<int64_t> kSteps = {1, 1, 2, 4, 8, 16, 16, 32, 64};
+  const int64_t step = draw.one_of(kSteps);
+  return std::max(std::llround(std::exp2(draw.unit() * std::log2(most)) / double(step)), 1LL) * step;
+}
+
+// One axis after the other, the innermost last.
+struct Axes {
+  std::string in, filter, stride, pad, dilation;
+
+  void add(int64_t size, int64_t taps, int64_t step, bool padded, int64_t apart) {
+    const int64_t border = padded ? taps / 2 * apart : 0;
+    const int64_t least = (taps - 1) * apart + 1 - 2 * border;
+    const char* x = in.empty() ? "" : "x";
+    in += x + std::to_string(std::max(size, least));
+    filter += x + std::to_string(taps);
+    stride += x + std::to_string(step);
+    pad += x + std::to_string(border);
+    dilation += x + std::to_string(apart);
+  }
+};
+
+// A layer of some network: dense, of one tap, depthwise, in groups, with several outputs for each channel, or
+// of few channels.
+std::string layer(Draw& draw) {
+  static const std::vector<int64_t> kTaps = {1, 2, 3, 3, 3, 3, 3, 3, 4, 5, 5, 7, 11},
+                                    kGroups = {2, 2, 3, 4, 8, 16, 32, 64}, kSteps = {1, 1, 1, 1, 2, 2, 3},
+                                    kDepths = {2, 4, 5, 8, 13, 16}, kOutputs = {2, 3, 4, 8, 9, 16},
+                                    kImages = {1, 1, 1, 2, 4, 8, 16, 32};
+  constexpr double kDense = 0.3, kPoint = 0.5, kDepthwise = 0.68, kGrouped = 0.85, kMultiplied = 0.9;
+  const double kind = draw.unit();
+  int64_t g = 1, c = 1, k = 1, taps = draw.one_of(kTaps);
+  if (kind < kPoint) {
+    const double most = kind < kDense ? 768 : 2048;
+    c = channels(draw, most);
+    k = channels(draw, most);
+    if (kind >= kDense) taps = 1;
+  } else if (kind < kDepthwise) {
+    g = channels(draw, 1500);
+  } else if (kind < kGrouped) {
+    g = draw.one_of(kGroups);
+    c = channels(draw, 128);
+    k = channels(draw, 128);
+  } else if (kind < kMultiplied) {
+    g = channels(draw, 128);
+    k = draw.one_of(kOutputs);
+  } else {
+    c = channels(draw, 8);
+    k = channels(draw, 128);
+  }
+  const int64_t step = draw.one_of(kSteps), apart = step == 1 && draw.unit() < 0.06 ? 2 : 1;
+  const bool padded = draw.unit() < 0.85;
+  Axes axes;
+  if (draw.unit() < 0.2) {
+    const int64_t depth = draw.one_of(kDepths);
+    axes.add(depth, taps > 1 && draw.unit() < 0.7 ? 3 : 1, 1, padded, 1);
+  }
+  const double map = std::exp2(2 + draw.unit() * 5), tall = std::exp2(draw.unit() - 0.5);
+  const bool line = draw.unit() < 0.06;
+  axes.add(line ? 1 : std::llround(map * tall), line ? 1 : taps, line ? 1 : step, padded, apart);
+  axes.add(std::llround(line ? map * 4 : map / tall), taps, step, padded, apart);
+  return " n=" + std::to_string(draw.one_of(kImages)) + " g=" + std::to_string(g) +
+         " c=" + std::to_string(c) + " k=" + std::to_string(k) + " in=" + axes.in + " filter=" + axes.filter +
+         " stride=" + axes.stride + " pad=" + axes.pad + " dilation=" + axes.dilation;
+}
+
+template <Op op>
+std::string convolution(Draw& draw) {
+  return std::string(to_string(op)) + layer(draw);
+}
+
 struct Kind {
   std::string_view name;
-  int64_t (*extent)(Draw&);
+  std::string (*sizes)(Draw&);
+  bool layouts;  // whether problems have one
 };
-constexpr std::array<Kind, 2> kKinds = {{{"wide", wide_extent}, {"edges", edge_extent}}};
+constexpr Kind kKinds[] = {{"wide", gemm<wide_extent>, true},
+                           {"edges", gemm<edge_extent>, true},
+                           {"conv_fwd", convolution<Op::conv_fwd>, false},
+                           {"conv_bwd_data", convolution<Op::conv_bwd_data>, false},
+                           {"conv_bwd_weight", convolution<Op::conv_bwd_weight>, false}};
 
 }  // namespace
 
@@ -51,19 +134,20 @@ std::vector<SuiteRow> generate_problems(std::string_view spec, const GeneratorOp
   const auto parts = split(spec, ':');
   const int64_t count = parts.size() == 2 ? parse_int(parts[1]).value_or(0) : 0;
   const auto kind =
-      std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return k.name == parts[0]; });
-  if (kind == kKinds.end() || count < 1 || count > 1000000) {
-    throw Error(ErrorCode::bad_input, "unknown generator '" + std::string(spec) + "'",
-                "one of wide:COUNT edges:COUNT");
+      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) { return k.name == parts[0]; });
+  if (kind == std::end(kKinds) || count < 1 || count > 1000000) {
+    std::string known = "one of";
+    for (const Kind& k : kKinds) known += " " + std::string(k.name) + ":COUNT";
+    throw Error(ErrorCode::bad_input, "unknown generator '" + std::string(spec) + "'", known);
   }
   Draw draw(o.seed);
   std::vector<SuiteRow> rows;
   std::set<std::string> seen;
   // Small limits leave few different problems: then fewer come out.
   for (int64_t tries = 0; std::ssize(rows) < count && tries < count * 100; ++tries) {
-    std::string text = "gemm m=" + std::to_string(kind->extent(draw));
-    text += " n=" + std::to_string(kind->extent(draw)) + " k=" + std::to_string(kind->extent(draw));
-    text += " dtype=" + draw.one_of(o.dtypes) + " layout=" + draw.one_of(o.layouts);
+    std::string text = kind->sizes(draw);
+    text += " dtype=" + draw.one_of(o.dtypes);
+    if (kind->layouts) text += " layout=" + draw.one_of(o.layouts);
     if (!o.extra.empty()) text += ' ' + o.extra;
     const Problem p = Problem::parse(text);
     const GemmView v = lower(p);

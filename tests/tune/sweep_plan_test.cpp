@@ -85,11 +85,12 @@ TEST(SweepPlan, MergeIsTheUnion) {
 
 TEST(ProblemGenerator, IsReproducibleAndBounded) {
   GeneratorOptions o{.dtypes = {"f32", "bf16"}, .layouts = {"rcr", "rrr"}, .max_flops = 1e8};
-  for (const char* spec : {"wide:50", "edges:50"}) {
+  for (const char* spec : {"wide:50", "edges:50", "conv_fwd:50", "conv_bwd_data:50", "conv_bwd_weight:50"}) {
     const auto rows = generate_problems(spec, o), again = generate_problems(spec, o);
     ASSERT_EQ(rows.size(), 50u);
     std::set<std::string> texts;
     for (size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_TRUE(!is_conv(rows[i].problem.op) || spec == std::string(to_string(rows[i].problem.op)) + ":50");
       EXPECT_EQ(rows[i].problem, again[i].problem);
       EXPECT_LE(lower(rows[i].problem).flops(), 1e8);
       texts.insert(to_string(rows[i].problem));
