@@ -1,7 +1,6 @@
-#include "model/cuda_blocks.h"
+#include "model/analytic.h"
+
 #include "model/model.h"
-#include "model/tma_ws.h"
-#include "model/work.h"
 
 namespace tessera {
 namespace {
@@ -17,24 +16,28 @@ class Analytic : public Model {
 
   void predict(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                std::span<double> us) const override {
-    const CostTable costs(a);
-    const TmaCosts tma(a);
-    const BlockCosts blocks(a);
-    const double cycles_per_us = (a.clock_ghz > 0 ? a.clock_ghz : 1.0) * 1e3;
-    const auto cycles_of = [&](const KernelConfig& c) {
-      switch (c.family_id()) {
-        case Family::tma_ws: return tma_ws_cycles(v, c, a, tma);
-        case Family::gemv:
-        case Family::simt:
-        case Family::cp_async: return block_cycles(v, c, a, blocks);
-        default: return total_cycles(work_of(v, c, a, costs));
-      }
-    };
-    for (size_t i = 0; i < configs.size(); ++i) us[i] = cycles_of(configs[i]) / cycles_per_us;
+    const AnalyticTerms terms(a);
+    for (size_t i = 0; i < configs.size(); ++i) us[i] = terms.us(v, configs[i]);
   }
 };
 
 }  // namespace
+
+AnalyticTerms::AnalyticTerms(const ArchSpec& a)
+    : arch_(a), costs_(a), tma_(a), blocks_(a), cycles_per_us_((a.clock_ghz > 0 ? a.clock_ghz : 1.0) * 1e3) {}
+
+double AnalyticTerms::us(const GemmView& v, const KernelConfig& c, const Work* known) const {
+  const auto cycles = [&] {
+    switch (c.family_id()) {
+      case Family::tma_ws: return tma_ws_cycles(v, c, arch_, tma_);
+      case Family::gemv:
+      case Family::simt:
+      case Family::cp_async: return block_cycles(v, c, arch_, blocks_);
+      default: return total_cycles(known ? *known : work(v, c));
+    }
+  };
+  return cycles() / cycles_per_us_;
+}
 
 const Model& analytic_model() {
   static const Analytic model;

@@ -1,9 +1,10 @@
 #include "model/features.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
-#include "model/model.h"
+#include "model/analytic.h"
 
 namespace tessera {
 namespace {
@@ -18,69 +19,126 @@ double share(double part, double whole) { return whole > 0 ? part / whole : 0.0;
 // Where the next row begins in its page: rows a power of two apart share cache sets.
 double page_offset(const Operand& o) { return double(o.leading() * bytes_of(o.type) % 4096); }
 
+// Bytes that all rows begin at a multiple of, as a power of two; at most a line of L2.
+double log2_align(const Operand& o) {
+  constexpr uint64_t kLine = 128;
+  return std::countr_zero(static_cast<uint64_t>(o.leading() * bytes_of(o.type)) | kLine);
+}
+
+// Parts that k is cut into, and the steps of one workgroup along its own.
+double parts(In f) { return std::max(f.c.split_k, 1) * double(f.c.cluster_k); }
+double steps(In f) { return std::ceil(f.w.depth / parts(f) / std::max(f.c.block_k, 1)); }
+double units(In f) { return std::max(f.a.compute_units, 1); }
+
+// Of A and B for workgroups that run at once, where they walk over C in bands of `swizzle`.
+double bytes_in_flight(In f) {
+  const double blocks = std::min(f.w.row_tiles * f.w.col_tiles, units(f) / parts(f));
+  const double short_side = std::min<double>(f.c.swizzle, f.c.raster ? f.w.row_tiles : f.w.col_tiles);
+  const double band = std::max(short_side, 1.0), along = std::max(blocks / band, 1.0);
+  const double rows = f.w.tile_m * (f.c.raster ? band : along),
+               cols = f.w.tile_n * (f.c.raster ? along : band);
+  return (rows + cols) * f.w.depth * bytes_of(f.v.a.type);
+}
+
+// Cycles that the device needs at least.
+double least_cycles(In f) {
+  const double bandwidth = std::max(f.a.dram.bytes_per_cycle, 1.0);
+  return std::max({f.w.ideal_math / units(f), f.v.bytes() / bandwidth, 1.0});
+}
+
+template <auto value>
+constexpr Feature row(std::string_view name, FeatureTag tag, bool gpu = false) {
+  const auto column = [](std::span<const FeatureInput> rows, float* out) {
+    for (size_t i = 0; i < rows.size(); ++i) out[i] = static_cast<float>(value(rows[i]));
+  };
+  return {name, tag, value, column, gpu};
+}
+
 constexpr FeatureTag P = FeatureTag::problem, K = FeatureTag::kernel, I = FeatureTag::interaction;
 
 constexpr Feature kFeatures[] = {
-    {"log2_m", P, [](In f) { return log2_of(static_cast<double>(f.v.m)); }},
-    {"log2_n", P, [](In f) { return log2_of(static_cast<double>(f.v.n)); }},
-    {"log2_k", P, [](In f) { return log2_of(static_cast<double>(f.v.k)); }},
-    {"log2_groups", P, [](In f) { return log2_of(static_cast<double>(f.v.groups)); }},
-    {"log2_flops", P, [](In f) { return log2_of(f.v.flops()); }},
-    {"log2_bytes", P, [](In f) { return log2_of(f.v.bytes()); }},
-    {"intensity", P, [](In f) { return f.v.flops() / f.v.bytes(); }},
-    {"a_row_major", P, [](In f) { return f.v.a.row_major() ? 1.0 : 0.0; }},
-    {"b_row_major", P, [](In f) { return f.v.b.row_major() ? 1.0 : 0.0; }},
-    {"bytes_a", P, [](In f) { return double(bytes_of(f.v.a.type)); }},
-    {"bytes_c", P, [](In f) { return double(bytes_of(f.v.c.type)); }},
-    {"m_mod_16", P, [](In f) { return double(f.v.m % 16); }},
-    {"n_mod_16", P, [](In f) { return double(f.v.n % 16); }},
-    {"k_mod_32", P, [](In f) { return double(f.v.k % 32); }},
-    {"a_page_offset", P, [](In f) { return page_offset(f.v.a); }},
-    {"b_page_offset", P, [](In f) { return page_offset(f.v.b); }},
-    {"epilogue_steps", P, [](In f) { return double(f.v.epilogue.count); }},
-    {"b_prepacked", P, [](In f) { return f.v.b_prepacked ? 1.0 : 0.0; }},
-    {"family", K, [](In f) { return double(f.c.family); }},
-    {"block_m", K, [](In f) { return double(f.c.block_m); }},
-    {"block_n", K, [](In f) { return double(f.c.block_n); }},
-    {"block_k", K, [](In f) { return double(f.c.block_k); }},
-    {"tile_m", K, [](In f) { return double(f.c.tile_m); }},
-    {"tile_n", K, [](In f) { return double(f.c.tile_n); }},
-    {"waves", K, [](In f) { return double(f.c.wave_m) * f.c.wave_n * f.c.wave_k; }},
-    {"inst_m", K, [](In f) { return double(f.c.inst_m); }},
-    {"inst_n", K, [](In f) { return double(f.c.inst_n); }},
-    {"inst_k", K, [](In f) { return double(f.c.inst_k); }},
-    {"stages", K, [](In f) { return double(f.c.stages); }},
-    {"pipeline", K, [](In f) { return double(f.c.pipeline); }},
-    {"scheduler", K, [](In f) { return double(f.c.scheduler); }},
-    {"store", K, [](In f) { return double(f.c.store); }},
-    {"vec_a", K, [](In f) { return double(f.c.vec_a); }},
-    {"vec_b", K, [](In f) { return double(f.c.vec_b); }},
-    {"vec_c", K, [](In f) { return double(f.c.vec_c); }},
-    {"double_buffer", K, [](In f) { return double(f.c.double_buffer); }},
-    {"pack_a", K, [](In f) { return double(f.c.pack_a); }},
-    {"pack_b", K, [](In f) { return double(f.c.pack_b); }},
-    {"edge_dot", K, [](In f) { return double(f.c.edge_dot); }},
-    {"swap_ab", K, [](In f) { return double(f.c.swap_ab); }},
-    {"split_k", K, [](In f) { return double(f.c.split_k); }},
-    {"persistent", K, [](In f) { return double(f.c.persistent); }},
-    {"cluster", K, [](In f) { return double(f.c.cluster_m) * f.c.cluster_n * f.c.cluster_k; }},
-    {"raster", K, [](In f) { return double(f.c.raster); }},
-    {"fill_m", I, [](In f) { return f.w.fill_m; }},
-    {"fill_n", I, [](In f) { return f.w.fill_n; }},
-    {"fill_k", I, [](In f) { return f.w.fill_k; }},
-    {"log2_row_tiles", I, [](In f) { return log2_of(f.w.row_tiles); }},
-    {"log2_col_tiles", I, [](In f) { return log2_of(f.w.col_tiles); }},
-    {"log2_tasks", I, [](In f) { return log2_of(f.w.tasks); }},
-    {"parallel_efficiency", I, [](In f) { return f.w.parallel / std::max(f.a.compute_units, 1); }},
-    {"math_efficiency", I, [](In f) { return share(f.w.ideal_math, f.w.math); }},
-    {"log2_math", I, [](In f) { return log2_of(f.w.math); }},
-    {"memory_share", I, [](In f) { return share(f.w.memory, total_cycles(f.w)); }},
-    {"pack_share", I, [](In f) { return share(f.w.pack_a + f.w.pack_b, total_cycles(f.w)); }},
-    {"epilogue_share", I, [](In f) { return share(f.w.epilogue, total_cycles(f.w)); }},
-    {"overhead_share", I, [](In f) { return share(f.w.overhead + f.w.serial, total_cycles(f.w)); }},
-    {"log2_staged", I, [](In f) { return log2_of(f.w.staged); }},
-    {"log2_cycles", I, [](In f) { return log2_of(total_cycles(f.w)); }},
-    {"log2_analytic", I, [](In f) { return std::log2(std::max(f.analytic_us, 1e-3)); }},
+    row<[](In f) { return log2_of(static_cast<double>(f.v.m)); }>("log2_m", P),
+    row<[](In f) { return log2_of(static_cast<double>(f.v.n)); }>("log2_n", P),
+    row<[](In f) { return log2_of(static_cast<double>(f.v.k)); }>("log2_k", P),
+    row<[](In f) { return log2_of(static_cast<double>(f.v.groups)); }>("log2_groups", P),
+    row<[](In f) { return log2_of(f.v.flops()); }>("log2_flops", P),
+    row<[](In f) { return log2_of(f.v.bytes()); }>("log2_bytes", P),
+    row<[](In f) { return f.v.flops() / f.v.bytes(); }>("intensity", P),
+    row<[](In f) { return f.v.a.row_major() ? 1.0 : 0.0; }>("a_row_major", P),
+    row<[](In f) { return f.v.b.row_major() ? 1.0 : 0.0; }>("b_row_major", P),
+    row<[](In f) { return double(bytes_of(f.v.a.type)); }>("bytes_a", P),
+    row<[](In f) { return double(bytes_of(f.v.c.type)); }>("bytes_c", P),
+    row<[](In f) { return double(f.v.m % 16); }>("m_mod_16", P),
+    row<[](In f) { return double(f.v.n % 16); }>("n_mod_16", P),
+    row<[](In f) { return double(f.v.k % 32); }>("k_mod_32", P),
+    row<[](In f) { return page_offset(f.v.a); }>("a_page_offset", P),
+    row<[](In f) { return page_offset(f.v.b); }>("b_page_offset", P),
+    row<[](In f) { return double(f.v.epilogue.count); }>("epilogue_steps", P),
+    row<[](In f) { return f.v.b_prepacked ? 1.0 : 0.0; }>("b_prepacked", P),
+    row<[](In f) { return double(f.c.family); }>("family", K),
+    row<[](In f) { return double(f.c.block_m); }>("block_m", K),
+    row<[](In f) { return double(f.c.block_n); }>("block_n", K),
+    row<[](In f) { return double(f.c.block_k); }>("block_k", K),
+    row<[](In f) { return double(f.c.tile_m); }>("tile_m", K),
+    row<[](In f) { return double(f.c.tile_n); }>("tile_n", K),
+    row<[](In f) { return double(f.c.wave_m) * f.c.wave_n * f.c.wave_k; }>("waves", K),
+    row<[](In f) { return double(f.c.inst_m); }>("inst_m", K),
+    row<[](In f) { return double(f.c.inst_n); }>("inst_n", K),
+    row<[](In f) { return double(f.c.inst_k); }>("inst_k", K),
+    row<[](In f) { return double(f.c.stages); }>("stages", K),
+    row<[](In f) { return double(f.c.pipeline); }>("pipeline", K),
+    row<[](In f) { return double(f.c.scheduler); }>("scheduler", K),
+    row<[](In f) { return double(f.c.store); }>("store", K),
+    row<[](In f) { return double(f.c.vec_a); }>("vec_a", K),
+    row<[](In f) { return double(f.c.vec_b); }>("vec_b", K),
+    row<[](In f) { return double(f.c.vec_c); }>("vec_c", K),
+    row<[](In f) { return double(f.c.double_buffer); }>("double_buffer", K),
+    row<[](In f) { return double(f.c.pack_a); }>("pack_a", K),
+    row<[](In f) { return double(f.c.pack_b); }>("pack_b", K),
+    row<[](In f) { return double(f.c.edge_dot); }>("edge_dot", K),
+    row<[](In f) { return double(f.c.swap_ab); }>("swap_ab", K),
+    row<[](In f) { return double(f.c.split_k); }>("split_k", K),
+    row<[](In f) { return double(f.c.persistent); }>("persistent", K),
+    row<[](In f) { return double(f.c.cluster_m) * f.c.cluster_n * f.c.cluster_k; }>("cluster", K),
+    row<[](In f) { return double(f.c.raster); }>("raster", K),
+    row<[](In f) { return f.w.fill_m; }>("fill_m", I),
+    row<[](In f) { return f.w.fill_n; }>("fill_n", I),
+    row<[](In f) { return f.w.fill_k; }>("fill_k", I),
+    row<[](In f) { return log2_of(f.w.row_tiles); }>("log2_row_tiles", I),
+    row<[](In f) { return log2_of(f.w.col_tiles); }>("log2_col_tiles", I),
+    row<[](In f) { return log2_of(f.w.tasks); }>("log2_tasks", I),
+    row<[](In f) { return f.w.parallel / std::max(f.a.compute_units, 1); }>("parallel_efficiency", I),
+    row<[](In f) { return share(f.w.ideal_math, f.w.math); }>("math_efficiency", I),
+    row<[](In f) { return log2_of(f.w.math); }>("log2_math", I),
+    row<[](In f) { return share(f.w.memory, total_cycles(f.w)); }>("memory_share", I),
+    row<[](In f) { return share(f.w.pack_a + f.w.pack_b, total_cycles(f.w)); }>("pack_share", I),
+    row<[](In f) { return share(f.w.epilogue, total_cycles(f.w)); }>("epilogue_share", I),
+    row<[](In f) { return share(f.w.overhead + f.w.serial, total_cycles(f.w)); }>("overhead_share", I),
+    row<[](In f) { return log2_of(f.w.staged); }>("log2_staged", I),
+    row<[](In f) { return log2_of(total_cycles(f.w)); }>("log2_cycles", I),
+    row<[](In f) { return std::log2(std::max(f.analytic_us, 1e-3)); }>("log2_analytic", I),
+    row<[](In f) { return log2_align(f.v.a); }>("log2_align_a", P, true),
+    row<[](In f) { return log2_align(f.v.b); }>("log2_align_b", P, true),
+    row<[](In f) { return log2_align(f.v.c); }>("log2_align_c", P, true),
+    row<[](In f) { return double(f.c.wave_m); }>("wave_m", K, true),
+    row<[](In f) { return double(f.c.wave_groups); }>("wave_groups", K, true),
+    row<[](In f) { return double(f.c.blocks_per_cu); }>("blocks_per_cu", K, true),
+    row<[](In f) { return double(f.c.cluster_m); }>("cluster_m", K, true),
+    row<[](In f) { return double(f.c.cluster_n); }>("cluster_n", K, true),
+    row<[](In f) { return double(f.c.cluster_k); }>("cluster_k", K, true),
+    row<[](In f) { return std::ceil(f.w.tasks / units(f)); }>("rounds", I, true),
+    row<[](In f) { return std::log2(std::max(f.w.tasks, 1.0) / units(f)); }>("log2_blocks_per_unit", I, true),
+    row<steps>("steps", I, true),
+    row<[](In f) { return steps(f) / std::max(f.c.stages, 1); }>("steps_per_stage", I, true),
+    row<[](In f) { return log2_of(f.w.tile_m * f.w.tile_n * f.w.depth / parts(f)); }>("log2_block_math", I,
+                                                                                      true),
+    row<[](In f) { return 1e3 / (f.w.tile_m * f.c.cluster_m) + 1e3 / (f.w.tile_n * f.c.cluster_n); }>(
+        "load_per_math", I, true),
+    row<[](In f) { return log2_of(bytes_in_flight(f)); }>("log2_in_flight", I, true),
+    row<[](In f) { return log2_of(f.w.rows * f.w.cols * f.w.groups * parts(f)); }>("log2_sums", I, true),
+    row<[](In f) {
+      return std::log2(std::max(f.analytic_us, 1e-3) * f.a.clock_ghz * 1e3 / least_cycles(f));
+    }>("over_least", I, true),
 };
 
 constexpr std::string_view kTags[] = {"problem", "kernel", "interaction"};
@@ -91,16 +149,10 @@ std::span<const Feature> features() { return kFeatures; }
 std::string_view to_string(FeatureTag t) { return kTags[static_cast<size_t>(t)]; }
 
 void compute_features(const GemmView& v, const KernelConfig& c, const ArchSpec& a, std::span<double> out) {
-  const Work w = work_of(v, c, a, CostTable(a));
-  double us = 0;
-  analytic_model().predict(v, a, {&c, 1}, {&us, 1});
-  const FeatureInput in{v, c, a, w, us};
+  const AnalyticTerms terms(a);
+  const Work w = terms.work(v, c);
+  const FeatureInput in{v, c, a, w, terms.us(v, c, &w)};
   for (size_t i = 0; i < std::size(kFeatures); ++i) out[i] = kFeatures[i].value(in);
-}
-
-void compute_features(const FeatureInput& in, std::span<const uint16_t> chosen, float* out, size_t stride) {
-  for (size_t i = 0; i < chosen.size(); ++i)
-    out[i * stride] = static_cast<float>(kFeatures[chosen[i]].value(in));
 }
 
 }  // namespace tessera

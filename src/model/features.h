@@ -24,13 +24,12 @@ struct Feature {
   std::string_view name;
   FeatureTag tag;
   double (*value)(const FeatureInput&);
+  void (*column)(std::span<const FeatureInput> rows, float* out);  // value() of each
+  bool gpu = false;  // of kernels of workgroups only: models of other devices are trained without it
 };
 
 std::span<const Feature> features();
 std::string_view to_string(FeatureTag t);
-
-// Those of `chosen` (indices into features()), in its order, into out[i * stride].
-void compute_features(const FeatureInput& in, std::span<const uint16_t> chosen, float* out, size_t stride);
 
 // Values in table order; out.size() == features().size(). All finite.
 void compute_features(const GemmView& v, const KernelConfig& c, const ArchSpec& a, std::span<double> out);

@@ -10,6 +10,7 @@
 #include "base/embedded.h"
 #include "base/fs.h"
 #include "base/hash.h"
+#include "model/analytic.h"
 #include "model/features.h"
 #include "tessera/error.h"
 
@@ -96,6 +97,13 @@ LearnedModel::LearnedModel(ModelScope scope, std::vector<std::string> names, For
   }
   if (forest_.features() > names_.size())
     throw Error(ErrorCode::corrupt, "model " + name_ + " tests features that it does not name");
+  std::vector<bool> tested(names_.size());
+  for (const ForestNode& n : forest_.nodes()) {
+    if (n.feature != ForestNode::kLeaf) tested[n.feature] = true;
+  }
+  for (size_t i = 0; i < tested.size(); ++i) {
+    if (tested[i]) asked_.push_back(static_cast<uint16_t>(i));
+  }
 }
 
 std::string LearnedModel::bytes() const {
@@ -143,18 +151,43 @@ std::shared_ptr<const LearnedModel> LearnedModel::parse(std::string_view bytes, 
                                               std::move(forest), header.at("made"));
 }
 
-void LearnedModel::inputs(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
-                          std::span<const double> analytic_us, float* out) const {
-  const CostTable costs(a);
-  for (size_t r = 0; r < configs.size(); ++r) {
-    const Work w = work_of(v, configs[r], a, costs);
-    compute_features({v, configs[r], a, w, analytic_us[r]}, chosen_, out + r, Forest::kRows);
+namespace {
+
+// So many configurations at a time stay in the first cache while feature after feature is taken of them.
+constexpr size_t kBlock = 32;
+
+// visit(first row, its rows) for one block of configurations after the other.
+template <class F>
+void in_blocks(const AnalyticTerms& terms, const GemmView& v, const ArchSpec& a,
+               std::span<const KernelConfig> configs, const F& visit) {
+  thread_local std::vector<Work> works;
+  thread_local std::vector<FeatureInput> rows;
+  works.reserve(kBlock);
+  rows.reserve(kBlock);
+  for (size_t first = 0; first < configs.size(); first += kBlock) {
+    works.clear();
+    rows.clear();
+    for (const KernelConfig& c : configs.subspan(first, std::min(kBlock, configs.size() - first))) {
+      const Work& w = works.emplace_back(terms.work(v, c));
+      rows.push_back({v, c, a, w, terms.us(v, c, &w)});
+    }
+    visit(first, std::span<const FeatureInput>(rows));
   }
+}
+
+}  // namespace
+
+void LearnedModel::inputs(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
+                          float* out) const {
+  in_blocks(AnalyticTerms(a), v, a, configs, [&](size_t first, std::span<const FeatureInput> rows) {
+    for (size_t i = 0; i < chosen_.size(); ++i)
+      features()[chosen_[i]].column(rows, out + i * Forest::kRows + first);
+  });
 }
 
 void LearnedModel::predict(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                            std::span<double> us) const {
-  analytic_model().predict(v, a, configs, us);
+  const AnalyticTerms terms(a);
   // Grown on the first call of a thread, then kept.
   thread_local std::vector<float> matrix;
   thread_local std::vector<const float*> columns;
@@ -163,11 +196,19 @@ void LearnedModel::predict(const GemmView& v, const ArchSpec& a, std::span<const
   for (size_t f = 0; f < chosen_.size(); ++f) columns[f] = matrix.data() + f * Forest::kRows;
   std::array<float, Forest::kRows> sums;
   for (size_t first = 0; first < configs.size(); first += Forest::kRows) {
-    const size_t rows = std::min(Forest::kRows, configs.size() - first);
-    inputs(v, a, configs.subspan(first, rows), us.subspan(first, rows), matrix.data());
+    const size_t count = std::min(Forest::kRows, configs.size() - first);
+    in_blocks(terms, v, a, configs.subspan(first, count), [&](size_t at, std::span<const FeatureInput> rows) {
+      for (size_t r = 0; r < rows.size(); ++r) us[first + at + r] = rows[r].analytic_us;
+      for (const uint16_t i : asked_) {
+        // What all rows share is looked up in the first.
+        if (same_[i] && at > 0) continue;
+        features()[chosen_[i]].column(same_[i] ? rows.first(1) : rows,
+                                      matrix.data() + i * Forest::kRows + at);
+      }
+    });
     sums.fill(0);
-    forest_.add(columns, same_, rows, sums.data());
-    for (size_t r = 0; r < rows; ++r) us[first + r] *= std::exp(static_cast<double>(sums[r]));
+    forest_.add(columns, same_, count, sums.data());
+    for (size_t r = 0; r < count; ++r) us[first + r] *= std::exp(static_cast<double>(sums[r]));
   }
 }
 

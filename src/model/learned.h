@@ -56,8 +56,7 @@ class LearnedModel : public Model {
   double band() const override { return band_; }
 
   // The trees' input for up to Forest::kRows configs: feature i of config r at out[i * kRows + r].
-  void inputs(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
-              std::span<const double> analytic_us, float* out) const;
+  void inputs(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs, float* out) const;
 
  private:
   ModelScope scope_;
@@ -68,6 +67,7 @@ class LearnedModel : public Model {
   double band_;
   std::vector<uint16_t> chosen_;  // indices into features()
   std::vector<uint8_t> same_;     // those that depend on the problem alone
+  std::vector<uint16_t> asked_;   // indices into chosen_: those that some tree tests
 };
 
 // `choice` as DispatcherOptions::model. "": models/ARCH/OPERATION.model of this program where it covers the

@@ -36,8 +36,7 @@ TrainingMatrix matrix_of(const TrainingData& data, Fold fold, const LearnedModel
     const size_t first_weight = m.weight.size();
     for (size_t first = 0; first < p.configs.size(); first += Forest::kRows) {
       const size_t rows = std::min(Forest::kRows, p.configs.size() - first);
-      shape.inputs(p.view, data.arch, std::span(p.configs).subspan(first, rows),
-                   std::span(us).subspan(first, rows), columns.data());
+      shape.inputs(p.view, data.arch, std::span(p.configs).subspan(first, rows), columns.data());
       for (size_t r = 0; r < rows; ++r) {
         for (size_t f = 0; f < m.columns; ++f) m.features.push_back(columns[f * Forest::kRows + r]);
         const size_t i = first + r;
@@ -168,7 +167,10 @@ TrainResult train(const TrainingData& data, const TrainOptions& o,
   }
   const ModelScope scope{data.arch.name, data.operation, data.types, {data.arch.compute_units}};
   std::vector<std::string> names;
-  for (const Feature& f : features()) names.emplace_back(f.name);
+  const bool gpu = data.arch.backend != BackendKind::cpu;
+  for (const Feature& f : features()) {
+    if (gpu || !f.gpu) names.emplace_back(f.name);
+  }
   if (o.start) names = o.start->feature_names();  // old trees and new ones test the same columns
   const LearnedModel shape(scope, names, {}, {});
   const TrainingMatrix rows = matrix_of(data, Fold::train, shape, o.start.get());

@@ -55,8 +55,10 @@ std::string text_of(const Case& c, Dispatcher& dispatcher) {
                     to_string(choice) + "\n\nfeatures of the choice\n";
   std::vector<double> values(features().size());
   compute_features(lower(c.problem), choice, arch, values);
-  for (size_t i = 0; i < values.size(); ++i)
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (features()[i].gpu && arch.backend == BackendKind::cpu) continue;
     out += format("  %-22s %.5g\n", std::string(features()[i].name).c_str(), values[i]);
+  }
 
   std::map<std::string, int> refused;
   for (const auto& r : all.rejected) ++refused[r.rule];
