@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -38,15 +40,29 @@ struct Buffers {
   void* workspace = nullptr;   // at least workspace_bytes(), 64-byte aligned; null: the kernel brings its own
 };
 
+// Work that a device has recorded, to be done again and again.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual double replay() = 0;  // waits; microseconds by the device's own clock
+};
+
 // Memory that the kernels of one device can use.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
   virtual void* allocate(size_t bytes) = 0;  // 256-byte aligned. Error(device) when there is not enough
   virtual void release(void* memory) noexcept = 0;
-  // Both wait until the bytes are there.
+  // All wait until the bytes are there.
   virtual void upload(void* to, const void* from, size_t bytes) = 0;
   virtual void download(void* to, const void* from, size_t bytes) = 0;
+  virtual void copy(void* to, const void* from, size_t bytes) = 0;  // both on the device
+  virtual void fill(void* to, unsigned char byte, size_t bytes) = 0;
+
+  // Records what enqueue(0), ..., enqueue(count - 1) put on `stream`. Before that enqueue(0) is run once, so
+  // that whatever a first run sets up is there.
+  using Enqueue = std::function<void(int i, void* stream)>;
+  virtual std::unique_ptr<Recording> record(int count, const Enqueue& enqueue) = 0;
 };
 
 class Kernel {

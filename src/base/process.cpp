@@ -26,7 +26,7 @@ namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr size_t kMaxOutput = size_t{1} << 20;
+constexpr size_t kMaxOutput = size_t{16} << 20;
 constexpr long kLook = 100;  // milliseconds
 
 // Files in memory carry stdin and the output: no pipe to feed or drain while the child runs, no SIGPIPE.
@@ -45,7 +45,9 @@ FileHandle memory_file(const char* name, std::string_view text) {
 }
 
 std::string read_back(int fd) {
-  std::string text(kMaxOutput, '\0');
+  struct stat file {};
+  const bool known = fstat(fd, &file) == 0;
+  std::string text(known ? std::min(kMaxOutput, static_cast<size_t>(file.st_size)) : kMaxOutput, '\0');
   size_t length = 0;
   while (length < text.size()) {
     const ssize_t n = pread(fd, text.data() + length, text.size() - length, static_cast<off_t>(length));

@@ -11,7 +11,7 @@ struct ProcessResult {
   enum class End : int { exited, signaled, timed_out, interrupted, not_started };
   End end = End::not_started;
   int code = 0;     // exit status, signal number or errno, by `end`
-  std::string out;  // what it wrote to stdout and stderr (the first megabyte)
+  std::string out;  // what it wrote to stdout and stderr (the first 16 MiB)
   double seconds = 0;
 
   bool ok() const { return end == End::exited && code == 0; }

@@ -24,20 +24,24 @@ constexpr Option kOptions[] = {
     {"--name", "GLOB", "plan: only these rows of the suites"},
     {"--dtype", "T,...", "plan: element types instead of the suites', and of generated problems",
      Complete::dtype},
-    {"--generate", "KIND:N", "plan: N generated problems: wide, edges, conv_fwd, ...; may be repeated"},
+    {"--generate", "KIND:N", "plan: N generated problems: wide, edges, linear, conv_fwd, ...; may be repeated"},
+    {"--max-gflop", "N", "plan: work of a generated problem, at most (4)"},
     {"--layout", "L,...", "plan: layouts of generated problems", Complete::layout},
     {"--extra", "WORDS", "plan: words added to generated problems and suites, 'prepack=b'"},
     {"--candidates", "HOW", "plan: all random:N stratified:N guided:N (all)"},
+    {"--kernels", "N", "plan: so many kernels at most, those that serve the most problems"},
     {"--only", "GLOB", "plan: only configurations whose text form matches"},
     {"--limit", "N", "plan: the first N problems"},
     {"--seed", "N", "plan: of generators and choices"},
     {"--shard", "I/N", "run: the I-th of N parts, from 1; else from the variables of Slurm or MPI"},
     {"--stage", "S", "run: compile, measure or all (all)"},
     {"--jobs", "N", "run: compilers at once; 0 = all cores"},
+    {"--ready", "", "run: leave alone what another run has not compiled yet"},
     {"--retry", "OUTCOME,...", "run: measure again what ended so: failed, crashed, timed_out, wrong, ..."},
     {"--budget", "TIME", "run: start nothing new after so long: 90s 20m 2h"},
     {"--limit-s", "S", "run: seconds one configuration may take to give a sign of life (10)"},
-    {"--group", "N", "run: configurations timed in turn in one child (64)"},
+    {"--group", "N", "run: configurations timed in turn (64)"},
+    {"--batch", "N", "run: such groups that one child measures (1; 16 on a GPU, which is slow to open)"},
     {"--budget-ms", "MS", "run: measuring time of each configuration, at most (10)"},
     {"--cold", "", "run: measure with swept caches"},
     {"--repeat", "N", "run: times that a disturbed group is measured again, at most (2)"},
@@ -92,6 +96,7 @@ int plan(const Invocation& call) {
   if (!dtypes.empty()) g.dtypes = dtypes;
   if (call.has("--layout")) g.layouts = call.list("--layout");
   g.extra = call.value("--extra");
+  g.max_flops = call.number("--max-gflop", g.max_flops / 1e9) * 1e9;
   g.seed = static_cast<uint64_t>(call.integer("--seed", 1));
   try {
     for (const std::string& spec : call.list("--generate")) append(generate_problems(spec, g));
@@ -100,7 +105,8 @@ int plan(const Invocation& call) {
   if (call.has("--limit"))
     rows.resize(std::min(rows.size(), static_cast<size_t>(call.integer("--limit", 0, 1))));
   const DispatcherOptions d = call.dispatcher_options();
-  const SweepCandidates candidates{call.value("--candidates", "all"), call.value("--only"), g.seed, d.model};
+  const SweepCandidates candidates{call.value("--candidates", "all"), call.value("--only"), g.seed, d.model,
+                                   static_cast<size_t>(call.integer("--kernels", 0))};
   std::vector<std::pair<std::string, std::string>> skipped;
   const SweepPlan made =
       plan_sweep(rows, d.device, d.threads, make_backend(d.device, d.threads)->arch(), candidates, &skipped);

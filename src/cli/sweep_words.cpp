@@ -35,6 +35,8 @@ SweepOptions sweep_options(const Invocation& call) {
   o.budget_s = duration(call);
   o.limit_s = call.number("--limit-s", o.limit_s);
   o.group = static_cast<size_t>(call.integer("--group", static_cast<int64_t>(o.group), 1));
+  o.ready = call.has("--ready");
+  o.batch = static_cast<size_t>(call.integer("--batch", 0));
   o.timing.budget_ms = call.number("--budget-ms", o.timing.budget_ms);
   o.timing.cold = call.has("--cold");
   o.repeat_disturbed = static_cast<int>(call.integer("--repeat", o.repeat_disturbed, 0));

@@ -12,10 +12,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double us_of(const Repeated& work, int repeats) {
-  const auto start = Clock::now();
-  work(repeats);
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+SelfTimed clocked(const Repeated& work) {
+  return [&work](int repeats) {
+    const auto start = Clock::now();
+    work(repeats);
+    return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+  };
 }
 
 // Reads and writes more than the last-level caches hold.
@@ -45,10 +47,10 @@ double uncertainty(const std::vector<double>& s) {
 double least(const std::vector<double>& s) { return *std::min_element(s.begin(), s.end()); }
 
 // Repetitions that take about `batch_us`: more and more of them until the clock is not the error.
-int calibrate(const Repeated& work, double batch_us) {
+int calibrate(const SelfTimed& work, double batch_us) {
   double repeats = 1;
   for (;;) {
-    const double us = us_of(work, static_cast<int>(repeats));
+    const double us = work(static_cast<int>(repeats));
     if (us >= batch_us / 2 || repeats >= kMaxRepeats) {
       return static_cast<int>(std::clamp(std::ceil(repeats * batch_us / us), 1.0, kMaxRepeats));
     }
@@ -59,7 +61,13 @@ int calibrate(const Repeated& work, double batch_us) {
 
 }  // namespace
 
-std::vector<Timing> measure(std::span<const Repeated> candidates, const MeasureOptions& o) {
+std::vector<Timing> measure(std::span<const Repeated> candidates, const MeasureOptions& options) {
+  std::vector<SelfTimed> work;
+  for (const Repeated& r : candidates) work.push_back(clocked(r));
+  return measure_self_timed(work, options);
+}
+
+std::vector<Timing> measure_self_timed(std::span<const SelfTimed> candidates, const MeasureOptions& o) {
   const size_t count = candidates.size();
   std::vector<Timing> out(count);
   if (count == 0) return out;
@@ -86,7 +94,7 @@ std::vector<Timing> measure(std::span<const Repeated> candidates, const MeasureO
       const size_t i = live[(turn + static_cast<size_t>(round)) % live.size()];
       announce(i);
       if (o.cold) sweep_caches();
-      samples[i].push_back(us_of(candidates[i], repeats[i]) / repeats[i]);
+      samples[i].push_back(candidates[i](repeats[i]) / repeats[i]);
     }
     const bool enough = round + 1 >= o.min_rounds;
     if (o.give_up_at > 0) {

@@ -10,6 +10,8 @@ namespace tessera {
 
 // Does its work `repeats` times.
 using Repeated = std::function<void(int repeats)>;
+// The same, and says how many microseconds that took.
+using SelfTimed = std::function<double(int repeats)>;
 
 struct MeasureOptions {
   double batch_us = 1000;  // a sample repeats its work until it takes about this long
@@ -35,5 +37,6 @@ struct Timing {
 // Rounds over all candidates, each round starting with another one, so that drift of the machine hits all
 // alike.
 std::vector<Timing> measure(std::span<const Repeated> candidates, const MeasureOptions& options = {});
+std::vector<Timing> measure_self_timed(std::span<const SelfTimed> candidates, const MeasureOptions& options);
 
 }  // namespace tessera

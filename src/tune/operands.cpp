@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "base/memory.h"
 #include "base/text.h"
@@ -172,6 +173,7 @@ double Operands::c_before(int64_t index) const {
 }
 
 void Operands::reset_c() {
+  c_is_new_ = true;
   std::memset(c_.data(), poison_byte(problem_.out), c_.size());
   if (problem_.bias_grad) {
     std::memset(bias_grad_.data(), poison_byte(DType::f32), bias_grad_.size());
@@ -215,27 +217,59 @@ void DeviceCopies::use(DeviceMemory* memory) {
   memory_ = memory;
 }
 
+void* DeviceCopies::allocate(size_t bytes) {
+  blocks_.push_back(memory_->allocate(bytes));
+  return blocks_.back();
+}
+
 void* DeviceCopies::add(const GuardedBuffer& host) {
-  std::vector<unsigned char> bytes(host.size() + 2 * kBand, kBandByte);
-  std::memcpy(bytes.data() + kBand, host.data(), host.size());
-  blocks_.push_back(memory_->allocate(bytes.size()));
-  memory_->upload(blocks_.back(), bytes.data(), bytes.size());
-  return static_cast<char*>(blocks_.back()) + kBand;
+  void* data = static_cast<char*>(allocate(host.size() + 2 * kBand)) + kBand;
+  renew(data, host);
+  return data;
+}
+
+void DeviceCopies::renew(void* to, const GuardedBuffer& host) {
+  memory_->fill(static_cast<char*>(to) - kBand, kBandByte, kBand);
+  memory_->upload(to, host.data(), host.size());
+  memory_->fill(static_cast<char*>(to) + host.size(), kBandByte, kBand);
+}
+
+void DeviceCopies::renew(void* to, unsigned char byte, size_t bytes) {
+  memory_->fill(static_cast<char*>(to) - kBand, kBandByte, kBand);
+  memory_->fill(to, byte, bytes);
+  memory_->fill(static_cast<char*>(to) + bytes, kBandByte, kBand);
 }
 
 std::string DeviceCopies::fetch(size_t index, const GuardedBuffer& host) const {
-  std::vector<unsigned char> bytes(host.size() + 2 * kBand);
-  memory_->download(bytes.data(), blocks_[index], bytes.size());
-  std::memcpy(host.data(), bytes.data() + kBand, host.size());
-  const auto whole = [](auto first, auto last) {
-    return std::all_of(first, last, [](unsigned char c) { return c == kBandByte; });
+  const char* block = static_cast<char*>(blocks_[index]);
+  const auto whole = [&](const char* band) {
+    std::array<unsigned char, kBand> bytes;
+    memory_->download(bytes.data(), band, kBand);
+    return std::all_of(bytes.begin(), bytes.end(), [](unsigned char c) { return c == kBandByte; });
   };
-  if (!whole(bytes.begin(), bytes.begin() + kBand)) return "bytes before its start were written";
-  if (!whole(bytes.end() - kBand, bytes.end())) return "bytes behind its end were written";
+  memory_->download(host.data(), block + kBand, host.size());
+  if (!whole(block)) return "bytes before its start were written";
+  if (!whole(block + kBand + host.size())) return "bytes behind its end were written";
   return "";
 }
 
 Buffers Operands::bind(const Kernel& kernel) {
+  if (DeviceMemory* memory = kernel.memory()) {
+    if (device_.memory() != memory) {
+      device_.use(memory);
+      on_device_ = {};
+      on_device_.c = device_.add(c_);  // the first: see fetch()
+      on_device_.a = device_.add(a_);
+      on_device_.b = device_.add(b_);
+      for (size_t i = 0; i < d_.size(); ++i) on_device_.d[i] = device_.add(d_[i]);
+    } else if (c_is_new_ && problem_.beta == 0) {
+      device_.renew(on_device_.c, poison_byte(problem_.out), c_.size());
+    } else if (c_is_new_) {
+      device_.renew(on_device_.c, c_);
+    }
+    c_is_new_ = false;
+    return on_device_;
+  }
   Buffers buffers{.a = a_.data(), .b = b_.data(), .c = c_.data()};
   for (size_t i = 0; i < d_.size(); ++i) buffers.d[i] = d_[i].data();
   if (problem_.bias_grad) buffers.bias_grad = reinterpret_cast<float*>(bias_grad_.data());
@@ -244,14 +278,35 @@ Buffers Operands::bind(const Kernel& kernel) {
     kernel.pack_b(b_.data(), packed_b_.data());
     buffers.b = packed_b_.data();
   }
-  if (DeviceMemory* memory = kernel.memory()) {
-    device_.use(memory);
-    buffers.c = device_.add(c_);  // the first: see fetch()
-    buffers.a = device_.add(a_);
-    buffers.b = device_.add(b_);
-    for (size_t i = 0; i < d_.size(); ++i) buffers.d[i] = device_.add(d_[i]);
-  }
   return buffers;
+}
+
+std::vector<Buffers> Operands::bind_sets(const Kernel& kernel) {
+  constexpr size_t kBeyondCaches = size_t{128} << 20;
+  constexpr size_t kAlign = 4096;
+  const auto room = [](const GuardedBuffer& b) { return (b.size() + kAlign - 1) / kAlign * kAlign; };
+  std::vector<Buffers> out = {bind(kernel)};
+  DeviceMemory* memory = kernel.memory();
+  if (!memory) return out;
+  size_t bytes = room(a_) + room(b_) + room(c_);
+  for (const GuardedBuffer& d : d_) bytes += room(d);
+  const size_t count = std::min(kMostSets, kBeyondCaches / bytes + 1);
+  sets_.use(memory);
+  char* at = count > 1 ? static_cast<char*>(sets_.allocate((count - 1) * bytes)) : nullptr;
+  const auto place = [&](const GuardedBuffer& host, const void* from) {
+    char* to = std::exchange(at, at + room(host));
+    if (from) memory->copy(to, from, host.size());
+    return to;
+  };
+  while (out.size() < count) {
+    Buffers b;
+    b.a = place(a_, on_device_.a);
+    b.b = place(b_, on_device_.b);
+    b.c = place(c_, nullptr);
+    for (size_t i = 0; i < d_.size(); ++i) b.d[i] = place(d_[i], on_device_.d[i]);
+    out.push_back(b);
+  }
+  return out;
 }
 
 void Operands::fetch(const Kernel& kernel) {

@@ -22,7 +22,7 @@ enum class FillKind : int {
 double fill_value(DType t, FillKind kind, uint64_t seed, int64_t index);
 void fill(DType t, FillKind kind, uint64_t seed, void* out, int64_t count);
 
-// Device memory of one kernel's, freed at the end. It lies between bands of known bytes.
+// Device memory of one kernel's, freed at the end. What is added lies between bands of known bytes.
 class DeviceCopies {
  public:
   DeviceCopies() = default;
@@ -30,8 +30,13 @@ class DeviceCopies {
   DeviceCopies& operator=(DeviceCopies&& other) noexcept;
   ~DeviceCopies() { clear(); }
 
+  DeviceMemory* memory() const { return memory_; }
   void use(DeviceMemory* memory);  // frees what is there
+  void* allocate(size_t bytes);    // without bands
   void* add(const GuardedBuffer& host);
+  // What add() put at `to` once more.
+  void renew(void* to, const GuardedBuffer& host);
+  void renew(void* to, unsigned char byte, size_t bytes);
   // The bytes of the `index`-th buffer into `host`; "" or which band was written.
   std::string fetch(size_t index, const GuardedBuffer& host) const;
 
@@ -68,8 +73,14 @@ class Operands {
   void reset_c();
 
   // What a run of `kernel` takes: B is packed for it when the problem says so, into memory held here until
-  // the next call.
+  // the next call. On a device they are where they were at the last call, and C is as reset_c() or the last
+  // run left it.
   Buffers bind(const Kernel& kernel);
+
+  // bind(), and on a device copies of the operands for runs in turn: as many as are beyond its caches, and
+  // kMostSets at most. C's values are not copied.
+  std::vector<Buffers> bind_sets(const Kernel& kernel);
+  static constexpr size_t kMostSets = 48;
 
   // What the run left in the buffers of bind(): brought back where the kernel's memory is not the host's.
   // Waits.
@@ -86,7 +97,9 @@ class Operands {
   GuardedBuffer a_, b_, c_, packed_b_, bias_grad_;
   std::string device_damage_;
   std::vector<GuardedBuffer> d_;
-  DeviceCopies device_;
+  DeviceCopies device_, sets_;
+  Buffers on_device_;
+  bool c_is_new_ = false;  // reset since it was brought to the device
 };
 
 }  // namespace tessera

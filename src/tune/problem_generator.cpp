@@ -45,6 +45,25 @@ std::string gemm(Draw& draw) {
   return text + " n=" + std::to_string(extent(draw)) + " k=" + std::to_string(extent(draw));
 }
 
+// Evenly on a logarithmic scale between powers of two, then to a multiple of one of `units`.
+int64_t round_extent(Draw& draw, double from, double to, const std::vector<int64_t>& units) {
+  const double drawn = std::exp2(from + draw.unit() * (to - from));
+  const int64_t unit = draw.one_of(units);
+  return std::max<int64_t>(std::llround(drawn / static_cast<double>(unit)), 1) * unit;
+}
+
+// A linear layer of so many tokens, forward or the gradient of its weights.
+std::string linear(Draw& draw) {
+  static const std::vector<int64_t> kWidths = {1, 8, 16, 64, 64, 128, 128, 256}, kTokens = {1, 1, 8, 64, 128},
+                                    kSides = {0, 0, 0, 1, 2};
+  const int64_t tokens = round_extent(draw, 0, 15, kTokens), in = round_extent(draw, 5, 14.5, kWidths),
+                out = round_extent(draw, 5, 14.5, kWidths);
+  const std::array<std::array<int64_t, 3>, 3> sides = {
+      {{tokens, out, in}, {out, in, tokens}, {out, tokens, in}}};
+  const auto [m, n, k] = sides[static_cast<size_t>(draw.one_of(kSides))];
+  return "gemm m=" + std::to_string(m) + " n=" + std::to_string(n) + " k=" + std::to_string(k);
+}
+
 // Evenly on a logarithmic scale, mostly in the steps that networks take.
 int64_t channels(Draw& draw, double most) {
   static const std::vector<int64_t> kSteps = {1, 1, 2, 4, 8, 16, 16, 32, 64};
@@ -124,6 +143,7 @@ struct Kind {
 };
 constexpr Kind kKinds[] = {{"wide", gemm<wide_extent>, true},
                            {"edges", gemm<edge_extent>, true},
+                           {"linear", linear, true},
                            {"conv_fwd", convolution<Op::conv_fwd>, false},
                            {"conv_bwd_data", convolution<Op::conv_bwd_data>, false},
                            {"conv_bwd_weight", convolution<Op::conv_bwd_weight>, false}};

@@ -19,8 +19,9 @@ struct GeneratorOptions {
 };
 
 // "KIND:COUNT". wide: extents drawn evenly on a logarithmic scale; edges: extents beside multiples of what
-// kernels tile by, primes and ones; conv_fwd, conv_bwd_data, conv_bwd_weight: layers of all kinds. Names are
-// "KIND.INDEX". The same options give the same problems. Error(bad_input) for another kind.
+// kernels tile by, primes and ones; linear: linear layers of networks; conv_fwd, conv_bwd_data,
+// conv_bwd_weight: layers of all kinds. Names are "KIND.INDEX". The same options give the same problems.
+// Error(bad_input) for another kind.
 std::vector<SuiteRow> generate_problems(std::string_view spec, const GeneratorOptions& options);
 
 }  // namespace tessera

@@ -4,14 +4,17 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <queue>
 #include <random>
 #include <set>
 
 #include "base/fs.h"
 #include "base/text.h"
+#include "codegen/render.h"
 #include "core/family.h"
 #include "core/gemm_view.h"
 #include "model/learned.h"
+#include "runtime/pack.h"
 #include "runtime/selection.h"
 #include "tessera/error.h"
 
@@ -102,6 +105,60 @@ const Strategy& parse_strategy(const std::string& text, size_t* count) {
               "one of all random:N stratified:N guided:N");
 }
 
+// What a problem's next kernel is worth: less when it has some, and when others are thought better.
+double worth(size_t place, size_t has) {
+  constexpr double kFirst = 8;
+  return kFirst / (kFirst + static_cast<double>(place)) / (1 + static_cast<double>(has));
+}
+
+void keep_kernels(SweepPlan& plan, const ArchSpec& arch, size_t most) {
+  struct Use {
+    size_t problem, place;
+  };
+  std::map<std::string, size_t> index_of;
+  std::vector<std::vector<Use>> uses;       // of each kernel
+  std::vector<std::vector<size_t>> needed;  // by problem: the kernel of each candidate
+  for (size_t p = 0; p < plan.problems.size(); ++p) {
+    const GemmView view = lower(plan.problems[p].problem);
+    needed.emplace_back();
+    for (size_t i = 0; i < plan.problems[p].configs.size(); ++i) {
+      const std::string key = unit_key(render(view, plan.configs[plan.problems[p].configs[i]], arch));
+      const size_t kernel = index_of.try_emplace(key, uses.size()).first->second;
+      if (kernel == uses.size()) uses.emplace_back();
+      uses[kernel].push_back({p, i});
+      needed[p].push_back(kernel);
+    }
+  }
+  std::vector<size_t> has(plan.problems.size());
+  const auto value = [&](size_t kernel) {
+    double sum = 0;
+    for (const Use& u : uses[kernel]) sum += worth(u.place, has[u.problem]);
+    return sum;
+  };
+  // A kernel's value only falls: the best is one whose value, worked out anew, is still the largest.
+  std::priority_queue<std::pair<double, size_t>> queue;
+  for (size_t k = 0; k < uses.size(); ++k) queue.emplace(value(k), k);
+  std::vector<bool> kept(uses.size());
+  for (size_t left = most; left > 0 && !queue.empty();) {
+    const size_t kernel = queue.top().second;
+    queue.pop();
+    const double now = value(kernel);
+    if (!queue.empty() && now < queue.top().first) {
+      queue.emplace(now, kernel);
+      continue;
+    }
+    kept[kernel] = true;
+    for (const Use& u : uses[kernel]) ++has[u.problem];
+    --left;
+  }
+  for (size_t p = 0; p < plan.problems.size(); ++p) {
+    std::vector<size_t>& configs = plan.problems[p].configs;
+    size_t i = 0;
+    std::erase_if(configs, [&](size_t) { return !kept[needed[p][i++]]; });
+  }
+  std::erase_if(plan.problems, [](const SweepProblem& p) { return p.configs.empty(); });
+}
+
 }  // namespace
 
 size_t SweepPlan::pairs() const {
@@ -142,6 +199,7 @@ SweepPlan plan_sweep(const std::vector<SuiteRow>& rows, const std::string& devic
   }
   if (plan.problems.empty())
     throw Error(ErrorCode::bad_input, "nothing to sweep: no problem has a candidate");
+  if (candidates.kernels) keep_kernels(plan, arch, candidates.kernels);
   return plan;
 }
 

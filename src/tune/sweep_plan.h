@@ -43,6 +43,9 @@ struct SweepCandidates {
   std::string config;  // glob over configs' text forms; "" = all
   uint64_t seed = 1;
   std::string model{};  // of guided: as DispatcherOptions::model
+  // Where compiling is what takes long: of all kernels that are needed so many, chosen one by one so that
+  // problems with few so far get more, a problem's first candidates before its last. 0: all.
+  size_t kernels = 0;
 };
 
 // A problem that appears twice is planned once. Problems without a legal configuration are left out, with the

@@ -5,7 +5,9 @@
 #include <ctime>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <unordered_map>
 
 #include "backend/backend.h"
@@ -36,6 +38,9 @@ constexpr double kQuietShare = 0.9, kDrift = 1.4;
 
 // What a child may take in all, beyond its configurations' own limits: a backstop, since it watches itself.
 constexpr double kChildStartS = 120;
+
+// Opening a GPU takes as long as measuring many kernels.
+constexpr size_t kDeviceBatch = 16;
 
 constexpr std::string_view kAnchorSizes = "gemm m=192 n=192 k=192 layout=rcr dtype=";
 
@@ -75,8 +80,7 @@ class Sweep {
       throw Error(ErrorCode::unsupported, "a sweep needs a compiler", "tessera doctor says what is missing");
     settle_device(directory);
     for (size_t i = 0; i < plan_.problems.size(); ++i) {
-      if (i % static_cast<size_t>(options.shards) == static_cast<size_t>(options.shard))
-        mine_.push_back(&plan_.problems[i]);
+      if (!options.measure || in_shard(i)) mine_.push_back(&plan_.problems[i]);
     }
     for (const SweepRecord& r : results_.records()) note_anchor(r);
     for (const SweepProblem* p : mine_) {
@@ -101,6 +105,10 @@ class Sweep {
   }
 
  private:
+  bool in_shard(size_t i) const {
+    return i % static_cast<size_t>(options_.shards) == static_cast<size_t>(options_.shard);
+  }
+
   // All of a sweep is measured on one kind of device; the first to run writes down which.
   void settle_device(const std::string& directory) const {
     const ArchSpec& arch = backend_->arch();
@@ -152,11 +160,13 @@ class Sweep {
     }
   }
 
-  // Every unit of the pairs to do, once each. A refusal is the outcome of all pairs that need the unit.
+  // Every unit of the pairs to do, once each, those first that most pairs need. A refusal is the outcome of
+  // all pairs that need the unit.
   void compile() {
     struct Unit {
       const SweepProblem* problem;
       size_t config;
+      size_t pairs;
       std::string refused;  // why, by the compiler
     };
     std::vector<Unit> units;
@@ -167,15 +177,26 @@ class Sweep {
       for (size_t c : todo_[p]) {
         const std::string key = unit_key(render(view, plan_.configs[c], backend_->arch()));
         const auto [found, fresh] = index_of.try_emplace(key, units.size());
-        if (fresh) units.push_back({p, c, {}});
+        if (fresh) units.push_back({p, c, 0, {}});
+        ++units[found->second].pairs;
         needed[p].push_back(found->second);
       }
     }
+    std::vector<size_t> order(units.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t x, size_t y) { return units[x].pairs > units[y].pairs; });
+    if (!options_.measure) {
+      // By the key, so that all agree on it whatever is done already.
+      std::vector<size_t> part(units.size());
+      for (const auto& [key, unit] : index_of) part[unit] = std::stoull(key.substr(0, 8), nullptr, 16);
+      std::erase_if(order, [&](size_t unit) { return !in_shard(part[unit]); });
+    }
     std::mutex mutex;
     size_t done = 0;
-    in_parallel(units.size(), options_.jobs, [&](size_t i) {
+    in_parallel(order.size(), options_.jobs, [&](size_t i) {
       if (stop()) return;
-      Unit& unit = units[i];
+      Unit& unit = units[order[i]];
       const KernelConfig& config = plan_.configs[unit.config];
       bool fresh = false;
       try {
@@ -190,7 +211,7 @@ class Sweep {
       }
       std::lock_guard lock(mutex);
       compiled_ += fresh;
-      report("compiling", ++done, units.size(), to_string(config));
+      report("compiling", ++done, order.size(), to_string(config));
     });
     for (const SweepProblem* p : mine_) {
       std::vector<size_t>& configs = todo_[p];
@@ -209,52 +230,116 @@ class Sweep {
     }
   }
 
+  struct Group {
+    const SweepProblem* problem;
+    std::vector<size_t> configs;
+  };
+
+  // Of a problem what is to be measured now.
+  std::vector<size_t> ready(const SweepProblem& p) {
+    std::vector<size_t> configs = todo_[&p];
+    if (options_.ready) {
+      const GemmView view = lower(p.problem);
+      std::erase_if(configs, [&](size_t c) {
+        return !cache_.contains(render(view, plan_.configs[c], backend_->arch()), *backend_);
+      });
+    }
+    return configs;
+  }
+
   void measure_all() {
     size_t done = 0;
     for (const auto& [p, configs] : todo_) done += configs.size();
     done = pairs_ - done;
+    const bool cpu = backend_->arch().backend == BackendKind::cpu;
+    const size_t size = options_.batch ? options_.batch : cpu ? 1 : kDeviceBatch;
+    std::vector<Group> batch;
+    const auto measure = [&] {
+      if (batch.empty() || stop()) return;
+      report("measuring", done, pairs_, batch[0].problem->name);
+      measure_batch(batch);
+      for (const Group& g : batch) done += g.configs.size();
+      batch.clear();
+    };
     for (const SweepProblem* p : mine_) {
-      const auto& configs = todo_[p];
+      if (stop()) return;
+      const std::vector<size_t> configs = ready(*p);
       for (size_t first = 0; first < configs.size(); first += options_.group) {
-        if (stop()) return;
-        report("measuring", done, pairs_, p->name);
         const size_t end = std::min(configs.size(), first + options_.group);
-        measure_group(*p, {configs.begin() + static_cast<ptrdiff_t>(first),
-                           configs.begin() + static_cast<ptrdiff_t>(end)});
-        done += end - first;
+        batch.push_back({p,
+                         {configs.begin() + static_cast<ptrdiff_t>(first),
+                          configs.begin() + static_cast<ptrdiff_t>(end)}});
+        if (batch.size() >= size) measure();
       }
     }
+    measure();
     report("measuring", done, pairs_, "done");
   }
 
+  // Together, as long as nothing is out of the ordinary; what is, in the way of single groups.
+  void measure_batch(std::span<const Group> groups) {
+    size_t next = 0;
+    while (next < groups.size()) {
+      const std::span<const Group> rest = groups.subspan(next);
+      Ran ran;
+      const bool quiet = std::none_of(rest.begin(), rest.end(), [&](const Group& g) {
+        return std::any_of(g.configs.begin(), g.configs.end(), [&](size_t c) { return quarantined(c); });
+      });
+      if (rest.size() > 1 && quiet) ran = run_child(rest);
+      for (auto& records : ran.records) {
+        const bool whole =
+            std::all_of(records.begin(), records.end(), [](const auto& r) { return r.has_value(); });
+        if (!whole) break;
+        std::vector<SweepRecord> done;
+        for (auto& r : records) {
+          r->attempts = 1;
+          done.push_back(std::move(*r));
+        }
+        if (disturbed(done)) {
+          measure_group(*groups[next].problem, groups[next].configs);
+        } else {
+          keep(done);
+        }
+        ++next;
+      }
+      if (stop()) return;
+      if (next < groups.size()) {
+        measure_group(*groups[next].problem, groups[next].configs);
+        ++next;
+      }
+    }
+  }
+
   struct Ran {
-    std::vector<std::optional<SweepRecord>> records;
-    size_t culprit = SIZE_MAX;  // index of what ended the child; records.size() is the anchor
+    std::vector<std::vector<std::optional<SweepRecord>>> records;  // by group
+    size_t culprit = SIZE_MAX;  // index of what ended the child, in its last group; its size is the anchor
     bool hung = false;
     std::string how;
   };
 
-  Ran run_child(const SweepProblem& p, const std::vector<size_t>& configs) {
+  Ran run_child(std::span<const Group> groups) {
     SweepJob job{.device = plan_.device,
                  .threads = plan_.threads,
                  .cache_dir = cache_dir_,
-                 .problem = p.problem,
-                 .configs = {},
-                 .anchor_problem = {},
-                 .anchor_config = {},
+                 .groups = {},
                  .measure = options_.timing,
                  .limit_s = options_.limit_s};
-    for (size_t c : configs) job.configs.push_back(plan_.configs[c]);
-    if (const auto* anchor = anchor_for(p.problem)) {
-      job.anchor_problem = anchor->first;
-      job.anchor_config = anchor->second;
+    double limit = kChildStartS;
+    for (const auto& [p, configs] : groups) {
+      SweepGroup group{.problem = p->problem};
+      for (size_t c : configs) group.configs.push_back(plan_.configs[c]);
+      if (const auto* anchor = anchor_for(p->problem)) {
+        group.anchor_problem = anchor->first;
+        group.anchor_config = anchor->second;
+      }
+      job.groups.push_back(std::move(group));
+      limit += 2 * options_.limit_s * static_cast<double>(configs.size() + 1);
     }
-    const double limit = kChildStartS + 2 * options_.limit_s * static_cast<double>(configs.size() + 1);
     const ProcessResult child = run_process(options_.worker, to_json(job).dump(), limit);
     if (child.end == ProcessResult::End::not_started) {
       throw Error(ErrorCode::io, "the sweep's worker " + child.describe(), "check " + options_.worker[0]);
     }
-    SweepReport report = parse_sweep_report(child.out, configs.size());
+    SweepReport report = parse_sweep_report(child.out, job.groups);
     Ran ran{std::move(report.records), SIZE_MAX, false, child.describe()};
     if (!child.ok() && child.end != ProcessResult::End::interrupted) {
       ran.culprit = report.at;
@@ -300,7 +385,8 @@ class Sweep {
                  std::map<size_t, SweepRecord>& records, std::vector<size_t>* alone) {
     int disturbances = 0, starts = 0;
     while (!group.empty()) {
-      Ran ran = run_child(p, group);
+      const Group one{&p, group};
+      Ran ran = run_child({&one, 1});
       if (interrupted()) return false;
       if (ran.culprit == group.size()) {
         log(LogLevel::warn,
@@ -320,7 +406,7 @@ class Sweep {
         continue;
       }
       std::vector<SweepRecord> done;
-      for (auto& r : ran.records) {
+      for (auto& r : ran.records[0]) {
         if (!r) break;
         r->attempts = attempt;
         done.push_back(std::move(*r));

@@ -15,10 +15,12 @@ namespace tessera {
 struct SweepOptions {
   std::vector<std::string> worker;  // the program whose stdin takes a job: see sweep_worker.h
   std::string cache_dir;            // of kernels; "" = DIRECTORY/kernels
-  int shard = 0, shards = 1;        // problems i with i % shards == shard
+  int shard = 0, shards = 1;        // problems i with i % shards == shard; of kernels when only compiling
   int jobs = 0;                     // compilers at once; 0 = all cores
+  bool ready = false;               // leave alone what is not compiled yet
   bool compile = true, measure = true;
-  size_t group = 64;         // configurations timed interleaved in one child
+  size_t group = 64;         // configurations of a problem timed interleaved
+  size_t batch = 0;          // groups that one child is given; 0: 1, and 16 on a GPU, which is slow to open
   double limit_s = 10;       // for one configuration to give a sign of life
   double budget_s = 0;       // stop starting new work after this; 0 = none
   int repeat_disturbed = 2;  // a group that lacked its core, or whose anchor drifted, is timed so often again

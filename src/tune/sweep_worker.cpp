@@ -5,10 +5,12 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <map>
 #include <memory>
 
 #include "backend/backend.h"
@@ -19,6 +21,7 @@
 #include "tessera/error.h"
 #include "tune/journal.h"
 #include "tune/operands.h"
+#include "tune/replayed.h"
 #include "tune/verify.h"
 
 namespace tessera {
@@ -56,10 +59,10 @@ void print_record(const Json& record) {
 }
 
 // Always the same line of the output, so that it stays short.
-void announce(size_t index) {
+void announce(size_t group, size_t index) {
   static off_t place = -1;
   ticks = 0;
-  const std::string line = journal_line(format("{\"at\":%8zu}", index));
+  const std::string line = journal_line(format("{\"group\":%8zu,\"at\":%8zu}", group, index));
   if (place >= 0) {
     [[maybe_unused]] const ssize_t n = pwrite(STDOUT_FILENO, line.data(), line.size(), place);
   } else {
@@ -83,29 +86,34 @@ struct Prepared {
   Buffers buffers;
 };
 
-class Worker {
+// The work on one group.
+class GroupWork {
  public:
-  explicit Worker(SweepJob job)
-      : job_(std::move(job)),
-        backend_(make_backend(job_.device, job_.threads)),
-        cache_({.directory = job_.cache_dir, .max_bytes = INT64_MAX}),
-        operands_(job_.problem, FillKind::uniform, 1, Operands::kTimingAlign),
-        records_(job_.configs.size()) {}
+  GroupWork(const SweepJob& job, size_t number, const Backend& backend, KernelCache& cache)
+      : job_(job),
+        number_(number),
+        group_(job.groups[number]),
+        backend_(backend),
+        cache_(cache),
+        operands_(group_.problem, FillKind::uniform, 1, Operands::kTimingAlign),
+        records_(group_.configs.size()) {}
 
   void run() {
-    for (size_t i = 0; i < job_.configs.size(); ++i) check(i);
-    if (job_.anchor_problem) prepare_anchor();
+    for (size_t i = 0; i < group_.configs.size(); ++i) check(i);
+    if (group_.anchor_problem) prepare_anchor();
     time();
     for (size_t i = 0; i < records_.size(); ++i) {
-      print_record(Json::object({{"index", static_cast<int64_t>(i)}, {"record", to_json(records_[i])}}));
+      print_record(Json::object({{"group", static_cast<int64_t>(number_)},
+                                 {"index", static_cast<int64_t>(i)},
+                                 {"record", to_json(records_[i])}}));
     }
   }
 
  private:
   std::unique_ptr<Kernel> make(const Problem& problem, const KernelConfig& config) {
-    const Source source = render(lower(problem), config, backend_->arch());
-    return backend_->prepare(backend_->load(cache_.get_or_build(source, *backend_).binary), problem,
-                             {config, 0, ChoiceSource::measured});
+    const Source source = render(lower(problem), config, backend_.arch());
+    return backend_.prepare(backend_.load(cache_.get_or_build(source, backend_).binary), problem,
+                            {config, 0, ChoiceSource::measured});
   }
 
   // Packed B is kept by the one that has its order; bind() keeps only the last.
@@ -120,25 +128,29 @@ class Worker {
     return p;
   }
 
+  // Kernels whose sums are as exact share what is right.
+  const Verifier& verifier(double sum_error) {
+    auto& made = verifiers_[sum_error];
+    if (!made) {
+      made = std::make_unique<Verifier>(operands_, sample_of(operands_.view(), kCheckWork), sum_error);
+      ticks = 0;
+    }
+    return *made;
+  }
+
   void check(size_t i) {
-    announce(i);
+    announce(number_, i);
     SweepRecord& r = records_[i];
-    r.problem = to_string(job_.problem);
-    r.config = to_string(job_.configs[i]);
+    r.problem = to_string(group_.problem);
+    r.config = to_string(group_.configs[i]);
     r.time = std::time(nullptr);
     try {
-      Prepared p = bound(i, make(job_.problem, job_.configs[i]), operands_);
+      std::unique_ptr<Kernel> kernel = make(group_.problem, group_.configs[i]);
       operands_.reset_c();
-      if (p.kernel->memory()) p.buffers = operands_.bind(*p.kernel);  // with C as it is now
+      Prepared p = bound(i, std::move(kernel), operands_);
       p.kernel->run(p.buffers);
       operands_.fetch(*p.kernel);
-      const double sum_error = p.kernel->sum_error();
-      if (!verifier_ || sum_error != verifier_error_) {
-        verifier_.emplace(operands_, sample_of(operands_.view(), kCheckWork), sum_error);
-        verifier_error_ = sum_error;
-        ticks = 0;
-      }
-      const Verification v = verifier_->check();
+      const Verification v = verifier(p.kernel->sum_error()).check();
       r.max_err = v.max_err;
       r.bound = v.bound;
       r.outcome = v.ok ? SweepOutcome::ok : SweepOutcome::wrong;
@@ -155,37 +167,51 @@ class Worker {
   }
 
   void prepare_anchor() {
-    announce(job_.configs.size());
-    anchor_operands_.emplace(*job_.anchor_problem, FillKind::uniform, 1, Operands::kTimingAlign);
+    announce(number_, group_.configs.size());
+    anchor_operands_.emplace(*group_.anchor_problem, FillKind::uniform, 1, Operands::kTimingAlign);
     ready_.push_back(
-        bound(job_.configs.size(), make(*job_.anchor_problem, job_.anchor_config), *anchor_operands_));
+        bound(group_.configs.size(), make(*group_.anchor_problem, group_.anchor_config), *anchor_operands_));
+  }
+
+  bool is_anchor(const Prepared& p) const { return p.index == group_.configs.size(); }
+
+  std::vector<Timing> timed(const MeasureOptions& o) {
+    if (!ready_[0].kernel->memory()) {
+      std::vector<Repeated> work;
+      for (const Prepared& p : ready_) {
+        work.push_back([&p](int repeats) {
+          for (int i = 0; i < repeats; ++i) p.kernel->run_unchecked(p.buffers);
+          p.kernel->wait();
+        });
+      }
+      return measure(work, o);
+    }
+    const std::vector<Buffers> sets = operands_.bind_sets(*ready_[0].kernel);
+    std::vector<Buffers> anchor_sets;
+    std::vector<std::shared_ptr<Replayed>> replayed;
+    std::vector<SelfTimed> work;
+    for (const Prepared& p : ready_) {
+      if (is_anchor(p)) anchor_sets = anchor_operands_->bind_sets(*p.kernel);
+      replayed.push_back(std::make_shared<Replayed>(*p.kernel, is_anchor(p) ? anchor_sets : sets));
+      work.push_back([&r = *replayed.back()](int repeats) { return r(repeats); });
+    }
+    return measure_self_timed(work, o);
   }
 
   void time() {
-    if (ready_.size() == (job_.anchor_problem ? 1 : 0)) return;
-    // Where kernels work in memory of their own device, the operands are those of the last bind().
-    std::vector<Repeated> work;
-    const bool on_device = ready_[0].kernel->memory() != nullptr;
-    Buffers shared = on_device ? operands_.bind(*ready_[0].kernel) : Buffers{};
-    for (Prepared& p : ready_) {
-      const bool anchor = p.index == job_.configs.size();
-      const Buffers buffers = on_device && !anchor ? shared : p.buffers;
-      work.push_back([&kernel = *p.kernel, buffers](int repeats) {
-        for (int i = 0; i < repeats; ++i) kernel.run_unchecked(buffers);
-        kernel.wait();
-      });
-    }
+    if (ready_.size() == (group_.anchor_problem ? 1 : 0)) return;
     MeasureOptions o = job_.measure;
-    if (job_.anchor_problem) o.apart = ready_.size() - 1;  // a problem of its own, slower or faster
-    o.before = [&](size_t i) { announce(ready_[i].index); };
+    if (group_.anchor_problem) o.apart = ready_.size() - 1;  // a problem of its own, slower or faster
+    o.before = [&](size_t i) { announce(number_, ready_[i].index); };
+    const bool on_device = ready_[0].kernel->memory() != nullptr;
     const double cpu = cpu_seconds();
     const auto start = Clock::now();
-    const std::vector<Timing> times = measure(work, o);
+    const std::vector<Timing> times = timed(o);
     const double wall = std::chrono::duration<double>(Clock::now() - start).count();
     const double share = on_device || wall <= 0 ? 1 : std::min(1.0, (cpu_seconds() - cpu) / wall);
-    const double anchor_us = job_.anchor_problem ? times.back().best_us : 0;
+    const double anchor_us = group_.anchor_problem ? times.back().best_us : 0;
     for (size_t i = 0; i < ready_.size(); ++i) {
-      if (ready_[i].index == job_.configs.size()) continue;
+      if (is_anchor(ready_[i])) continue;
       SweepRecord& r = records_[ready_[i].index];
       r.samples = times[i].all;
       r.median_us = times[i].median_us;
@@ -195,12 +221,13 @@ class Worker {
     }
   }
 
-  SweepJob job_;
-  std::unique_ptr<Backend> backend_;
-  KernelCache cache_;
+  const SweepJob& job_;
+  size_t number_;
+  const SweepGroup& group_;
+  const Backend& backend_;
+  KernelCache& cache_;
   Operands operands_;
-  std::optional<Verifier> verifier_;
-  double verifier_error_ = 0;
+  std::map<double, std::unique_ptr<Verifier>> verifiers_;  // by sum_error
   std::optional<Operands> anchor_operands_;
   std::vector<SweepRecord> records_;
   std::vector<Prepared> ready_;
@@ -209,16 +236,20 @@ class Worker {
 }  // namespace
 
 Json to_json(const SweepJob& job) {
-  Json configs = Json::array();
-  for (const KernelConfig& c : job.configs) configs.push(to_string(c));
+  Json groups = Json::array();
+  for (const SweepGroup& g : job.groups) {
+    Json configs = Json::array();
+    for (const KernelConfig& c : g.configs) configs.push(to_string(c));
+    groups.push(Json::object({{"problem", to_string(g.problem)},
+                              {"configs", std::move(configs)},
+                              {"anchor_problem", g.anchor_problem ? to_string(*g.anchor_problem) : ""},
+                              {"anchor_config", to_string(g.anchor_config)}}));
+  }
   const MeasureOptions& m = job.measure;
   return Json::object({{"device", job.device},
                        {"threads", job.threads},
                        {"cache_dir", job.cache_dir},
-                       {"problem", to_string(job.problem)},
-                       {"configs", std::move(configs)},
-                       {"anchor_problem", job.anchor_problem ? to_string(*job.anchor_problem) : ""},
-                       {"anchor_config", to_string(job.anchor_config)},
+                       {"groups", std::move(groups)},
                        {"batch_us", m.batch_us},
                        {"budget_ms", m.budget_ms},
                        {"min_rounds", m.min_rounds},
@@ -240,11 +271,14 @@ SweepJob sweep_job_from_json(const Json& j) {
   job.device = j.at("device").as_string();
   job.threads = static_cast<int>(j.at("threads").as_int());
   job.cache_dir = j.at("cache_dir").as_string();
-  job.problem = Problem::parse(j.at("problem").as_string());
-  for (const Json& text : j.at("configs").items()) job.configs.push_back(config(text));
-  if (const std::string& text = j.at("anchor_problem").as_string(); !text.empty()) {
-    job.anchor_problem = Problem::parse(text);
-    job.anchor_config = config(j.at("anchor_config"));
+  for (const Json& g : j.at("groups").items()) {
+    SweepGroup group{.problem = Problem::parse(g.at("problem").as_string())};
+    for (const Json& text : g.at("configs").items()) group.configs.push_back(config(text));
+    if (const std::string& text = g.at("anchor_problem").as_string(); !text.empty()) {
+      group.anchor_problem = Problem::parse(text);
+      group.anchor_config = config(g.at("anchor_config"));
+    }
+    job.groups.push_back(std::move(group));
   }
   job.measure = {.batch_us = j.at("batch_us").as_double(),
                  .budget_ms = j.at("budget_ms").as_double(),
@@ -257,23 +291,30 @@ SweepJob sweep_job_from_json(const Json& j) {
   return job;
 }
 
-SweepReport parse_sweep_report(std::string_view output, size_t configs) {
+SweepReport parse_sweep_report(std::string_view output, const std::vector<SweepGroup>& groups) {
   SweepReport report;
-  report.records.resize(configs);
+  for (const SweepGroup& g : groups) report.records.emplace_back(g.configs.size());
   for (std::string_view text : journal_records(output)) {
     const Json j = Json::parse(text, "sweep worker");
-    if (const Json* at = j.find("at")) report.at = static_cast<size_t>(at->as_int());
+    const auto group = static_cast<size_t>(j.at("group").as_int());
+    if (group >= groups.size()) continue;
+    if (const Json* at = j.find("at")) {
+      report.group = group;
+      report.at = static_cast<size_t>(at->as_int());
+    }
     const Json* index = j.find("index");
-    if (index && index->as_int() < std::ssize(report.records))
-      report.records[static_cast<size_t>(index->as_int())] = sweep_record_from_json(j.at("record"));
+    if (index && index->as_int() < std::ssize(report.records[group]))
+      report.records[group][static_cast<size_t>(index->as_int())] = sweep_record_from_json(j.at("record"));
   }
   return report;
 }
 
 int run_sweep_worker(std::string_view text) {
-  SweepJob job = sweep_job_from_json(Json::parse(text, "sweep job"));
+  const SweepJob job = sweep_job_from_json(Json::parse(text, "sweep job"));
   start_watchdog(job.limit_s);
-  Worker(std::move(job)).run();
+  const std::unique_ptr<Backend> backend = make_backend(job.device, job.threads);
+  KernelCache cache({.directory = job.cache_dir, .max_bytes = INT64_MAX});
+  for (size_t i = 0; i < job.groups.size(); ++i) GroupWork(job, i, *backend, cache).run();
   return 0;
 }
 

@@ -1,4 +1,4 @@
-// The child process of a sweep: loads, checks and times a group of configurations of one problem. What
+// The child process of a sweep: loads, checks and times groups of configurations, each of one problem. What
 // kernels may do to a process, they do to this one.
 #pragma once
 
@@ -14,14 +14,18 @@
 
 namespace tessera {
 
-struct SweepJob {
-  std::string device;
-  int threads = 0;
-  std::string cache_dir;
+struct SweepGroup {
   Problem problem;
   std::vector<KernelConfig> configs;
   std::optional<Problem> anchor_problem;  // timed among the others, to tell drift of the machine
   KernelConfig anchor_config;
+};
+
+struct SweepJob {
+  std::string device;
+  int threads = 0;
+  std::string cache_dir;
+  std::vector<SweepGroup> groups;  // one after the other
   MeasureOptions measure;
   double limit_s = 10;  // that one configuration may go without a sign of life
 };
@@ -29,13 +33,14 @@ struct SweepJob {
 Json to_json(const SweepJob& job);
 SweepJob sweep_job_from_json(const Json& j);
 
-// What the worker prints, as journal lines: {"at": INDEX} before anything is done with a configuration
-// (configs.size() is the anchor), {"index", "record"} for each at the end.
+// What the worker prints, as journal lines: {"group", "at": INDEX} before anything is done with a
+// configuration (configs.size() is the anchor), {"group", "index", "record"} for each when its group is done.
 struct SweepReport {
-  size_t at = SIZE_MAX;  // what it was at last; SIZE_MAX: nothing yet
-  std::vector<std::optional<SweepRecord>> records;
+  size_t group = 0;                                              // the last it was at
+  size_t at = SIZE_MAX;                                          // what it was at last; SIZE_MAX: nothing yet
+  std::vector<std::vector<std::optional<SweepRecord>>> records;  // by group
 };
-SweepReport parse_sweep_report(std::string_view output, size_t configs);
+SweepReport parse_sweep_report(std::string_view output, const std::vector<SweepGroup>& groups);
 
 // Exit statuses, beside 0.
 inline constexpr int kSweepHung = 124, kSweepDeviceLost = 3;

@@ -120,6 +120,11 @@ TEST_F(SweepFaults, AreRecordedAsWhatTheyAre) {
   }
   for (const auto& [key, outcome] : outcomes(sweep)) EXPECT_EQ(outcome, "ok 1") << key.second;
 
+  // The same when a child gets several groups at once.
+  const std::string batched = plan("batched");
+  EXPECT_EQ(json_of(run_words(batched) + " --batch 4").at("left").as_int(), 0);
+  EXPECT_EQ(outcomes(batched), all);
+
   // Killed five times at moments that change from run to run, it comes to the same end.
   const std::string killed = plan("killed");
   std::mt19937 engine{std::random_device{}()};
@@ -155,6 +160,22 @@ TEST_F(SweepFaults, ShardsAddUp) {
   const std::string merged = dir_.path() + "/merged";
   EXPECT_EQ(json_of("sweep merge " + merged + ' ' + sweep).at("ok").as_int(), all.at("ok").as_int());
   EXPECT_EQ(outcomes(merged), outcomes(sweep));
+}
+
+TEST_F(SweepFaults, WhatOthersCompileIsMeasuredWhenItIsReady) {
+  const Variable sound("TESSERA_CXX", "g++");
+  const std::string sweep = plan("ready"), measure = run_words(sweep) + " --stage measure --ready";
+  EXPECT_EQ(json_of(measure).at("ok").as_int(), 0);
+  const Json first = json_of(run_words(sweep) + " --stage compile --shard 1/2");
+  const Json half = json_of(measure);
+  EXPECT_GT(half.at("ok").as_int(), 0);
+  EXPECT_GT(half.at("left").as_int(), 0);
+  const Json second = json_of(run_words(sweep) + " --stage compile --shard 2/2");
+  EXPECT_GT(first.at("compiled").as_int(), 0);
+  EXPECT_GT(second.at("compiled").as_int(), 0);
+  const Json all = json_of(measure);
+  EXPECT_EQ(all.at("left").as_int(), 0);
+  EXPECT_EQ(all.at("ok").as_int(), all.at("pairs").as_int());
 }
 
 TEST_F(SweepFaults, FirstInterruptFinishesTheStep) {

@@ -83,6 +83,15 @@ TEST(Measure, OtherWorkIsNoMeasureForTheRest) {
   }
 }
 
+TEST(Measure, WorkMayBringItsOwnClock) {
+  const std::vector<SelfTimed> work = {[](int repeats) { return 7.0 * repeats; },
+                                       [](int repeats) { return 50.0 * repeats; }};
+  const auto t =
+      measure_self_timed(work, {.batch_us = 300, .budget_ms = 1, .min_rounds = 3, .max_rounds = 5});
+  EXPECT_DOUBLE_EQ(t[0].median_us, 7);
+  EXPECT_DOUBLE_EQ(t[1].best_us, 50);
+}
+
 TEST(Measure, NothingToMeasure) { EXPECT_TRUE(measure({}).empty()); }
 
 }  // namespace

@@ -4,7 +4,9 @@
 
 #include <set>
 
+#include "codegen/render.h"
 #include "core/gemm_view.h"
+#include "runtime/pack.h"
 #include "space/space.h"
 #include "tessera/error.h"
 #include "tune/problem_generator.h"
@@ -60,6 +62,30 @@ TEST(SweepPlan, StratifiedMeetsEveryFamily) {
   EXPECT_EQ(chosen, legal);
 }
 
+TEST(SweepPlan, FewKernelsThatServeManyProblems) {
+  std::vector<SuiteRow> many;
+  for (int m = 8; m <= 128; m += 8)
+    many.push_back({"many", Problem::parse("gemm m=" + std::to_string(m) + " n=256 k=256 dtype=bf16")});
+  const ArchSpec& gpu = find_arch("sm_90a");
+  const auto kernels = [&](const SweepPlan& plan) {
+    std::set<std::string> out;
+    for (const SweepProblem& p : plan.problems) {
+      for (size_t c : p.configs) out.insert(unit_key(render(lower(p.problem), plan.configs[c], gpu)));
+    }
+    return out.size();
+  };
+  SweepCandidates candidates{"guided:20", "", 1};
+  const SweepPlan free = plan_sweep(many, "null:sm_90a", 0, gpu, candidates);
+  candidates.kernels = 24;
+  const SweepPlan few = plan_sweep(many, "null:sm_90a", 0, gpu, candidates);
+  EXPECT_GT(kernels(free), 48u);
+  EXPECT_LE(kernels(few), 24u);
+  EXPECT_EQ(few.problems.size(), many.size());  // none is left with nothing
+  EXPECT_GT(few.pairs() * kernels(free), free.pairs() * kernels(few));
+  candidates.kernels = 100000;
+  EXPECT_EQ(to_json(plan_sweep(many, "null:sm_90a", 0, gpu, candidates)).dump(), to_json(free).dump());
+}
+
 TEST(SweepPlan, JsonRoundTrip) {
   const SweepPlan plan = planned("guided:5");
   EXPECT_EQ(to_json(sweep_plan_from_json(Json::parse(to_json(plan).dump()))).dump(), to_json(plan).dump());
@@ -85,7 +111,8 @@ TEST(SweepPlan, MergeIsTheUnion) {
 
 TEST(ProblemGenerator, IsReproducibleAndBounded) {
   GeneratorOptions o{.dtypes = {"f32", "bf16"}, .layouts = {"rcr", "rrr"}, .max_flops = 1e8};
-  for (const char* spec : {"wide:50", "edges:50", "conv_fwd:50", "conv_bwd_data:50", "conv_bwd_weight:50"}) {
+  for (const char* spec :
+       {"wide:50", "edges:50", "linear:50", "conv_fwd:50", "conv_bwd_data:50", "conv_bwd_weight:50"}) {
     const auto rows = generate_problems(spec, o), again = generate_problems(spec, o);
     ASSERT_EQ(rows.size(), 50u);
     std::set<std::string> texts;

@@ -72,6 +72,33 @@ class CudaModule : public GpuModule {
   std::string symbol_;
 };
 
+class CudaRecording : public Recording {
+ public:
+  CudaRecording(std::shared_ptr<CudaDriver> d, GraphExec* exec) : driver_(std::move(d)), exec_(exec) {}
+  ~CudaRecording() override {
+    Context* gone = nullptr;
+    if (driver_->cu_.context_push(driver_->context_)) return;
+    driver_->cu_.exec_destroy(exec_);
+    driver_->cu_.context_pop(&gone);
+  }
+  double replay() override {
+    CudaDriver& d = *driver_;
+    std::lock_guard lock(d.recording_);
+    const CudaDriver::Current current(d);
+    d.check(d.cu_.event_record(d.before_, d.stream_), "timing");
+    d.check(d.cu_.graph_launch(exec_, d.stream_), "running what was recorded");
+    d.check(d.cu_.event_record(d.after_, d.stream_), "timing");
+    d.check(d.cu_.stream_wait(d.stream_), "waiting");
+    float ms = 0;
+    d.check(d.cu_.event_elapsed(&ms, d.before_, d.after_), "timing");
+    return static_cast<double>(ms) * 1e3;
+  }
+
+ private:
+  std::shared_ptr<CudaDriver> driver_;
+  GraphExec* exec_;
+};
+
 CudaDriver::CudaDriver(int ordinal) : cu_(require_driver()), ordinal_(ordinal) {
   int count = 0;
   check(cu_.device_count(&count), "counting devices");
@@ -85,6 +112,13 @@ CudaDriver::CudaDriver(int ordinal) : cu_(require_driver()), ordinal_(ordinal) {
 }
 
 CudaDriver::~CudaDriver() {
+  if (stream_ && !cu_.context_push(context_)) {
+    Context* gone = nullptr;
+    cu_.event_destroy(before_);
+    cu_.event_destroy(after_);
+    cu_.stream_destroy(stream_);
+    cu_.context_pop(&gone);
+  }
   if (context_) cu_.primary_release(device_);
 }
 
@@ -124,6 +158,44 @@ void CudaDriver::upload(void* to, const void* from, size_t bytes) {
 void CudaDriver::download(void* to, const void* from, size_t bytes) {
   Current current(*this);
   if (bytes) check(cu_.download(to, address(from), bytes), "copying from the device");
+}
+
+void CudaDriver::copy(void* to, const void* from, size_t bytes) {
+  Current current(*this);
+  if (bytes) check(cu_.copy(address(to), address(from), bytes), "copying on the device");
+  wait();
+}
+
+void CudaDriver::fill(void* to, unsigned char byte, size_t bytes) {
+  Current current(*this);
+  if (bytes) check(cu_.set_bytes(address(to), byte, bytes, nullptr), "filling memory");
+  wait();
+}
+
+std::unique_ptr<Recording> CudaDriver::record(int count, const Enqueue& enqueue) {
+  std::lock_guard lock(recording_);
+  Current current(*this);
+  if (!stream_) {
+    check(cu_.event_create(&before_, 0), "making an event");
+    check(cu_.event_create(&after_, 0), "making an event");
+    check(cu_.stream_create(&stream_, kStreamNonBlocking), "making a stream");
+  }
+  enqueue(0, stream_);
+  check(cu_.stream_wait(stream_), "waiting");
+  check(cu_.capture_begin(stream_, kCaptureThreadLocal), "recording");
+  Graph* graph = nullptr;
+  try {
+    for (int i = 0; i < count; ++i) enqueue(i, stream_);
+  } catch (...) {
+    if (!cu_.capture_end(stream_, &graph) && graph) cu_.graph_destroy(graph);
+    throw;
+  }
+  check(cu_.capture_end(stream_, &graph), "recording");
+  GraphExec* exec = nullptr;
+  const Result made = cu_.graph_instantiate(&exec, graph, 0);
+  cu_.graph_destroy(graph);
+  check(made, "recording");
+  return std::make_unique<CudaRecording>(shared_from_this(), exec);
 }
 
 std::shared_ptr<GpuModule> CudaDriver::load(const Binary& binary) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "backend/cuda/libcuda.h"
@@ -29,6 +30,9 @@ class CudaDriver : public GpuDriver, public std::enable_shared_from_this<CudaDri
   void release(void* memory) noexcept override;
   void upload(void* to, const void* from, size_t bytes) override;
   void download(void* to, const void* from, size_t bytes) override;
+  void copy(void* to, const void* from, size_t bytes) override;
+  void fill(void* to, unsigned char byte, size_t bytes) override;
+  std::unique_ptr<Recording> record(int count, const Enqueue& enqueue) override;
   std::shared_ptr<GpuModule> load(const Binary& binary) override;
   void allow_shared(const GpuModule& module, int bytes) override;
   int resident_blocks(const GpuModule& module, int threads, int shared_bytes, int cluster) override;
@@ -43,6 +47,7 @@ class CudaDriver : public GpuDriver, public std::enable_shared_from_this<CudaDri
 
  private:
   friend class CudaModule;
+  friend class CudaRecording;
   class Current;  // makes the context current for a scope
 
   [[noreturn]] void fail(Result r, const std::string& doing) const;
@@ -54,6 +59,9 @@ class CudaDriver : public GpuDriver, public std::enable_shared_from_this<CudaDri
   int ordinal_;
   Device device_ = 0;
   Context* context_ = nullptr;
+  std::mutex recording_;  // one at a time: they share what follows, made by the first
+  Stream* stream_ = nullptr;
+  Event *before_ = nullptr, *after_ = nullptr;
 };
 
 }  // namespace tessera::cuda

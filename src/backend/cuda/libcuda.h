@@ -15,6 +15,9 @@ struct Context;
 struct ModuleHandle;
 struct Function;
 struct Stream;
+struct Event;
+struct Graph;
+struct GraphExec;
 
 struct LaunchAttribute {
   int id;
@@ -39,6 +42,8 @@ struct LaunchConfig {
 inline constexpr int kAttributeClockKhz = 13, kAttributeMultiprocessors = 16, kAttributeL2Bytes = 38,
                      kAttributeMajor = 75, kAttributeMinor = 76;
 inline constexpr int kFunctionMaxDynamicShared = 8;
+inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr int kCaptureThreadLocal = 1;
 
 enum class MapType : int { u8 = 0, i32 = 3, f16 = 6, f32 = 7, bf16 = 9 };
 inline constexpr int kMapPromote128 = 2, kMapPromote256 = 3;
@@ -64,7 +69,21 @@ inline constexpr int kMapPromote128 = 2, kMapPromote256 = 3;
   X(release, "cuMemFree_v2", (DevicePtr))                                                                  \
   X(upload, "cuMemcpyHtoD_v2", (DevicePtr, const void*, size_t))                                           \
   X(download, "cuMemcpyDtoH_v2", (void*, DevicePtr, size_t))                                               \
+  X(copy, "cuMemcpyDtoD_v2", (DevicePtr, DevicePtr, size_t))                                               \
   X(set_bytes, "cuMemsetD8Async", (DevicePtr, unsigned char, size_t, Stream*))                             \
+  X(stream_create, "cuStreamCreate", (Stream**, unsigned))                                                 \
+  X(stream_destroy, "cuStreamDestroy_v2", (Stream*))                                                       \
+  X(stream_wait, "cuStreamSynchronize", (Stream*))                                                         \
+  X(capture_begin, "cuStreamBeginCapture_v2", (Stream*, int))                                              \
+  X(capture_end, "cuStreamEndCapture", (Stream*, Graph**))                                                 \
+  X(graph_destroy, "cuGraphDestroy", (Graph*))                                                             \
+  X(graph_instantiate, "cuGraphInstantiateWithFlags", (GraphExec**, Graph*, unsigned long long))           \
+  X(graph_launch, "cuGraphLaunch", (GraphExec*, Stream*))                                                  \
+  X(exec_destroy, "cuGraphExecDestroy", (GraphExec*))                                                      \
+  X(event_create, "cuEventCreate", (Event**, unsigned))                                                    \
+  X(event_destroy, "cuEventDestroy_v2", (Event*))                                                          \
+  X(event_record, "cuEventRecord", (Event*, Stream*))                                                      \
+  X(event_elapsed, "cuEventElapsedTime", (float*, Event*, Event*))                                         \
   X(module_load, "cuModuleLoadData", (ModuleHandle**, const void*))                                        \
   X(module_unload, "cuModuleUnload", (ModuleHandle*))                                                      \
   X(module_function, "cuModuleGetFunction", (Function**, ModuleHandle*, const char*))                      \
