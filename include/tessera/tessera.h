@@ -8,8 +8,9 @@
  *       tsr_kernel_run(k, &(tsr_buffers){.size = sizeof(tsr_buffers), .a = a, .b = b, .c = c}))
  *     fprintf(stderr, "%s\n", tsr_last_error());
  *
- * Every function may be called from any thread, several at once on one handle; only destroying a handle must
- * not happen beside another use of it. A handle that was destroyed, or never was one, gives TSR_BAD_INPUT.
+ * Every function may be called from any thread, several at once on one handle. A handle that was destroyed,
+ * or never was one, gives TSR_BAD_INPUT; calls under way on another thread when it is destroyed end as they
+ * would have.
  * Texts are UTF-8 and end in a zero. Functions that return a status write their result only when it is
  * TSR_OK.
  *

@@ -143,8 +143,21 @@ def describe(what: str, subject: str = "") -> Any:
     return answer(library().tsr_describe, what.encode(), encoded(subject))
 
 
+class OfThisProcess:
+    """What stands for a handle: it is neither copied nor sent to another process."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"a {type(self).__name__} belongs to this process and cannot be copied or pickled; "
+                        "make another one")
+
+
 def encoded(value: str) -> bytes:
-    data = value.encode()
+    try:
+        data = value.encode()
+    except UnicodeEncodeError:
+        raise errors.BadInput(f"bad_input: a text that is not Unicode: {value!r}") from None
     if b"\0" in data:
         raise errors.BadInput("bad_input: a text with a zero byte in it")
     return data

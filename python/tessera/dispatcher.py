@@ -32,7 +32,7 @@ def _rank_callback(rank: Rank) -> _abi.Callback:
     return _abi.Callback(_abi.RANK, call, lambda _problem, _candidates, count, _order: count + 1)
 
 
-class Native:
+class Native(_abi.OfThisProcess):
     """A C dispatcher and what it calls back; plans hold it too, so that it outlives them."""
 
     def __init__(self, options: Dict[str, Any], registry: Optional[Registry], rank: Optional[Rank]) -> None:
@@ -54,7 +54,7 @@ class Native:
         self.close()
 
 
-class Dispatcher:
+class Dispatcher(_abi.OfThisProcess):
     """Selects, compiles, caches and runs. Thread-safe; use it as a context manager or close() it.
 
     device: "cpu", "cpu:THREADS", "cuda:N" or "null:ARCH" (plans, runs nothing). threads: of a CPU, 0 = all cores.

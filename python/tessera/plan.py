@@ -23,7 +23,7 @@ def _fits(array: arrays.Array, tensor: Tensor) -> bool:
     return array.flat() and array.shape[0] * arrays.BYTES[tensor.dtype] == tensor.bytes
 
 
-class Bound:
+class Bound(_abi.OfThisProcess):
     """A run of a kernel on given memory: bound() runs it and returns the output. Its memory is kept alive."""
 
     __slots__ = ("_run", "_kernel", "_reference", "_buffers", "_keep", "out")
@@ -43,7 +43,7 @@ class Bound:
         return self.out
 
 
-class Plan:
+class Plan(_abi.OfThisProcess):
     """The kernel of one problem on one dispatcher, compiled and loaded. Thread-safe. It stays usable when its dispatcher
     goes out of scope, and ends with Dispatcher.close()."""
 

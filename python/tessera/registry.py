@@ -24,7 +24,7 @@ class Declaration(NamedTuple):
     priority: int
 
 
-class Registry:
+class Registry(_abi.OfThisProcess):
     """Kernels declared exactly or by pattern, with priorities. Thread-safe.
 
         r = Registry("mine")

@@ -21,15 +21,16 @@ struct DispatcherObject;
 
 struct KernelObject {
   const Kernel* kernel = nullptr;
-  DispatcherObject* owner = nullptr;
+  std::shared_ptr<DispatcherObject> owner;  // lives as long as a run of its kernels
   BuildInfo build{};
 };
 
-struct DispatcherObject {
+struct DispatcherObject : std::enable_shared_from_this<DispatcherObject> {
   explicit DispatcherObject(DispatcherOptions options) : dispatcher(std::move(options)) {}
   Dispatcher dispatcher;
   std::mutex mutex;
   std::unordered_map<const Kernel*, tsr_kernel*> handles;  // of the kernels got so far
+  bool destroyed = false;                                  // its kernels' handles too: there are no more
 };
 
 struct RegistryObject {
@@ -47,9 +48,9 @@ Registries& registries();
 
 // The object of a live handle; Error(bad_input) naming what it should have been, Error(device) in a child
 // that was forked after a dispatcher was created.
-DispatcherObject& checked(tsr_dispatcher* handle);
-KernelObject& checked(tsr_kernel* handle);
-RegistryObject& checked(tsr_registry* handle);
+Dispatchers::Held checked(tsr_dispatcher* handle);
+Kernels::Held checked(tsr_kernel* handle);
+Registries::Held checked(tsr_registry* handle);
 
 // Called before the first use of a device: from here on a forked child is refused.
 void note_device_use();

@@ -65,9 +65,10 @@ Json explain(Dispatcher& dispatcher, const Problem& problem, const Json& options
 
 tsr_kernel* handle_of(DispatcherObject& owner, const Kernel& kernel, const BuildInfo& build) {
   std::lock_guard lock(owner.mutex);
+  if (owner.destroyed) throw Error(ErrorCode::bad_input, "the dispatcher was destroyed meanwhile");
   auto [entry, added] = owner.handles.try_emplace(&kernel, nullptr);
   if (added) {
-    auto object = std::make_shared<KernelObject>(KernelObject{&kernel, &owner, build});
+    auto object = std::make_shared<KernelObject>(KernelObject{&kernel, owner.shared_from_this(), build});
     entry->second = static_cast<tsr_kernel*>(kernels().add(std::move(object)));
   }
   return entry->second;
@@ -84,7 +85,7 @@ tsr_status tsr_dispatcher_create(const char* options, tsr_registry* registry, ts
     refuse_forked_child();
     const Json json = object_argument(options, "options");
     DispatcherOptions o = dispatcher_options(json, "options");
-    if (registry) o.registry = checked(registry).registry;
+    if (registry) o.registry = checked(registry)->registry;
     if (rank) {
       if (!json.find("policy")) o.policy = Policy::callback;
       o.rank = rank_callback(rank, user);
@@ -96,15 +97,18 @@ tsr_status tsr_dispatcher_create(const char* options, tsr_registry* registry, ts
 }
 
 void tsr_dispatcher_destroy(tsr_dispatcher* dispatcher) {
-  const auto object = dispatchers().remove(dispatcher);
-  if (!object) return;
+  const auto object = dispatchers().find(dispatcher);
+  if (!object || !dispatchers().remove(dispatcher)) return;
+  std::lock_guard lock(object->mutex);
+  object->destroyed = true;
   for (const auto& [kernel, handle] : object->handles) kernels().remove(handle);
 }
 
 tsr_status tsr_dispatcher_info(tsr_dispatcher* dispatcher, char** json) {
   return guarded([&] {
     require_out(json, "answer");
-    const Dispatcher& d = checked(dispatcher).dispatcher;
+    const auto held = checked(dispatcher);
+    const Dispatcher& d = held->dispatcher;
     *json = copy_text(d.describe().set("policy", to_string(d.options().policy)).dump());
   });
 }
@@ -112,11 +116,11 @@ tsr_status tsr_dispatcher_info(tsr_dispatcher* dispatcher, char** json) {
 tsr_status tsr_get(tsr_dispatcher* dispatcher, const char* problem, tsr_kernel** kernel) {
   return guarded([&] {
     require_out(kernel, "kernel");
-    DispatcherObject& object = checked(dispatcher);
+    const auto object = checked(dispatcher);
     const Problem p = Problem::parse(text_argument(problem, "the problem"));
     BuildInfo build;
-    const Kernel& got = object.dispatcher.get(p, &build);
-    *kernel = handle_of(object, got, build);
+    const Kernel& got = object->dispatcher.get(p, &build);
+    *kernel = handle_of(*object, got, build);
   });
 }
 
@@ -124,9 +128,9 @@ tsr_status tsr_build(tsr_dispatcher* dispatcher, const char* problems, int jobs,
                      void* user, char** json) {
   return guarded([&] {
     require_out(json, "answer");
-    DispatcherObject& object = checked(dispatcher);
+    const auto object = checked(dispatcher);
     const auto list = problem_lines(text_argument(problems, "the list of problems"));
-    const auto errors = object.dispatcher.build(list, jobs, progress_function(progress, user));
+    const auto errors = object->dispatcher.build(list, jobs, progress_function(progress, user));
     throw_if_interrupted();
     Json out = Json::array();
     for (const std::string& e : errors) out.push(e);
@@ -137,25 +141,26 @@ tsr_status tsr_build(tsr_dispatcher* dispatcher, const char* problems, int jobs,
 tsr_status tsr_explain(tsr_dispatcher* dispatcher, const char* problem, const char* options, char** json) {
   return guarded([&] {
     require_out(json, "answer");
-    DispatcherObject& object = checked(dispatcher);
+    const auto object = checked(dispatcher);
     const Problem p = Problem::parse(text_argument(problem, "the problem"));
-    *json = copy_text(explain(object.dispatcher, p, object_argument(options, "options")).dump());
+    *json = copy_text(explain(object->dispatcher, p, object_argument(options, "options")).dump());
   });
 }
 
 tsr_status tsr_emit(tsr_dispatcher* dispatcher, const char* problem, int whole, char** text) {
   return guarded([&] {
     require_out(text, "text");
-    DispatcherObject& object = checked(dispatcher);
+    const auto object = checked(dispatcher);
     const Problem p = Problem::parse(text_argument(problem, "the problem"));
-    *text = copy_text(object.dispatcher.emit(p, whole != 0));
+    *text = copy_text(object->dispatcher.emit(p, whole != 0));
   });
 }
 
 tsr_status tsr_measure(tsr_dispatcher* dispatcher, const char* problem, const char* options, char** json) {
   return guarded([&] {
     require_out(json, "answer");
-    Dispatcher& d = checked(dispatcher).dispatcher;
+    const auto held = checked(dispatcher);
+    Dispatcher& d = held->dispatcher;
     const Problem p = Problem::parse(text_argument(problem, "the problem"));
     const RunReport report = run_report(d, p, run_options(object_argument(options, "options")));
     *json = copy_text(run_report_json(d, p, report).dump());

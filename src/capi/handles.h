@@ -1,5 +1,6 @@
 // Handles that C code holds. A handle is an index, a generation and a kind rather than an address, so that
-// one that was destroyed, is of another kind or never was one is known for what it is.
+// one that was destroyed, is of another kind or never was one is known for what it is. An object whose handle
+// is destroyed ends with the last call that uses it.
 #pragma once
 
 #include <array>
@@ -7,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "tessera/error.h"
@@ -18,7 +20,28 @@ enum class Kind : uint64_t { dispatcher = 1, kernel = 2, registry = 3 };
 // Objects of one kind. find() takes no lock; slots are reused, never freed.
 template <class T, Kind kind>
 class HandleTable {
+  struct Slot;
+
  public:
+  // An object in use, or none.
+  class Held {
+   public:
+    Held() = default;
+    Held(HandleTable* table, Slot* slot) : table_(table), slot_(slot) {}
+    Held(Held&& other) noexcept : table_(other.table_), slot_(std::exchange(other.slot_, nullptr)) {}
+    Held& operator=(Held&&) = delete;
+    ~Held() {
+      if (slot_) table_->let_go(*slot_);
+    }
+    explicit operator bool() const { return slot_; }
+    T& operator*() const { return *slot_->object; }
+    T* operator->() const { return slot_->object.get(); }
+
+   private:
+    HandleTable* table_ = nullptr;
+    Slot* slot_ = nullptr;
+  };
+
   void* add(std::shared_ptr<T> object) {
     std::lock_guard lock(mutex_);
     uint64_t index;
@@ -36,35 +59,45 @@ class HandleTable {
     }
     Slot& slot = *this->slot(index);
     slot.object = std::move(object);
-    const uint32_t generation = slot.generation.load(std::memory_order_relaxed) + 1;  // odd: in use
-    slot.generation.store(generation, std::memory_order_release);
+    slot.index = index;
+    ++slot.users;
+    const uint32_t generation = ++slot.generation;  // odd: live
     return reinterpret_cast<void*>(uint64_t{generation} << 32 | index << kKindBits | uint64_t(kind));
   }
 
-  // Null when `handle` is no live handle of this kind.
-  T* find(const void* handle) const {
+  // Nothing when `handle` is no live handle of this kind. The use is counted before the generation is looked
+  // at, and remove() changes the generation before it looks at the count: one of them sees the other.
+  Held find(const void* handle) {
     const auto bits = reinterpret_cast<uint64_t>(handle);
-    if ((bits & kKindMask) != uint64_t(kind)) return nullptr;
+    const uint64_t generation = bits >> 32;
+    if ((bits & kKindMask) != uint64_t(kind) || generation % 2 == 0) return {};
     Slot* slot = this->slot((bits & 0xffffffff) >> kKindBits);
-    return slot && slot->generation.load(std::memory_order_acquire) == bits >> 32 ? slot->object.get()
-                                                                                  : nullptr;
+    if (!slot) return {};
+    ++slot->users;
+    Held held(this, slot);
+    if (slot->generation != generation) return {};
+    return held;
   }
 
-  // The object, no longer reachable by the handle; null when there was none.
-  std::shared_ptr<T> remove(const void* handle) {
-    std::lock_guard lock(mutex_);
-    if (!find(handle)) return nullptr;
-    const uint64_t index = (reinterpret_cast<uint64_t>(handle) & 0xffffffff) >> kKindBits;
-    Slot& slot = *this->slot(index);
-    slot.generation.fetch_add(1, std::memory_order_release);
-    free_.push_back(index);
-    return std::move(slot.object);
+  // From here on `handle` is none. False when it was none before.
+  bool remove(const void* handle) {
+    const Held held = find(handle);
+    if (!held) return false;
+    Slot& slot = *this->slot((reinterpret_cast<uint64_t>(handle) & 0xffffffff) >> kKindBits);
+    {
+      std::lock_guard lock(mutex_);
+      if (slot.generation != reinterpret_cast<uint64_t>(handle) >> 32) return false;
+      ++slot.generation;
+    }
+    let_go(slot);  // the table's own use
+    return true;
   }
 
  private:
   static constexpr uint64_t kKindBits = 3, kKindMask = 7, kChunkSlots = 256, kChunks = 4096;
   struct Slot {
-    std::atomic<uint32_t> generation{0};
+    std::atomic<uint32_t> generation{0}, users{0};  // while it is live the table is one of the users
+    uint64_t index = 0;
     std::shared_ptr<T> object;
   };
   using Chunk = std::array<Slot, kChunkSlots>;
@@ -73,6 +106,15 @@ class HandleTable {
     if (index >= kChunks * kChunkSlots) return nullptr;
     Chunk* chunk = chunks_[index / kChunkSlots].load(std::memory_order_acquire);
     return chunk ? &(*chunk)[index % kChunkSlots] : nullptr;
+  }
+
+  void let_go(Slot& slot) {
+    if (--slot.users) return;
+    std::shared_ptr<T> last;  // ends when the lock is released
+    std::lock_guard lock(mutex_);
+    if (slot.users || !slot.object) return;  // found again meanwhile, by a handle of old; or by two of them
+    last = std::move(slot.object);
+    free_.push_back(slot.index);
   }
 
   std::array<std::atomic<Chunk*>, kChunks> chunks_{};

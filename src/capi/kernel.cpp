@@ -58,13 +58,14 @@ extern "C" {
 tsr_status tsr_kernel_info(tsr_kernel* kernel, char** json) {
   return guarded([&] {
     require_out(json, "answer");
-    *json = copy_text(info_json(checked(kernel)).dump());
+    *json = copy_text(info_json(*checked(kernel)).dump());
   });
 }
 
 tsr_status tsr_kernel_run(tsr_kernel* kernel, const tsr_buffers* buffers) {
   return guarded([&] {
-    const Kernel& k = *checked(kernel).kernel;
+    const auto held = checked(kernel);
+    const Kernel& k = *held->kernel;
     const Buffers b = read_buffers(buffers);
     if (buffers->flags & TSR_UNCHECKED) {
       k.run_unchecked(b);
@@ -75,12 +76,13 @@ tsr_status tsr_kernel_run(tsr_kernel* kernel, const tsr_buffers* buffers) {
 }
 
 tsr_status tsr_kernel_wait(tsr_kernel* kernel) {
-  return guarded([&] { checked(kernel).kernel->wait(); });
+  return guarded([&] { checked(kernel)->kernel->wait(); });
 }
 
 tsr_status tsr_kernel_pack_b(tsr_kernel* kernel, const void* b, void* packed, int64_t ldb) {
   return guarded([&] {
-    const Kernel& k = *checked(kernel).kernel;
+    const auto held = checked(kernel);
+    const Kernel& k = *held->kernel;
     if (!b || !packed) throw Error(ErrorCode::bad_input, b ? "packed is null" : "b is null");
     k.pack_b(b, packed, ldb);
   });
@@ -89,7 +91,8 @@ tsr_status tsr_kernel_pack_b(tsr_kernel* kernel, const void* b, void* packed, in
 tsr_status tsr_allocate(tsr_kernel* kernel, size_t bytes, void** memory) {
   return guarded([&] {
     require_out(memory, "memory's address");
-    DeviceMemory* device = checked(kernel).kernel->memory();
+    const auto held = checked(kernel);
+    DeviceMemory* device = held->kernel->memory();
     if (bytes > SIZE_MAX - kAlign) throw std::bad_alloc();
     const size_t rounded = (std::max<size_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign;
     void* got = device ? device->allocate(rounded) : std::aligned_alloc(kAlign, rounded);
@@ -100,7 +103,8 @@ tsr_status tsr_allocate(tsr_kernel* kernel, size_t bytes, void** memory) {
 
 tsr_status tsr_release(tsr_kernel* kernel, void* memory) {
   return guarded([&] {
-    DeviceMemory* device = checked(kernel).kernel->memory();
+    const auto held = checked(kernel);
+    DeviceMemory* device = held->kernel->memory();
     if (!memory) return;
     if (device) {
       device->release(memory);
@@ -112,7 +116,8 @@ tsr_status tsr_release(tsr_kernel* kernel, void* memory) {
 
 tsr_status tsr_copy(tsr_kernel* kernel, void* to, const void* from, size_t bytes, int direction) {
   return guarded([&] {
-    DeviceMemory* device = checked(kernel).kernel->memory();
+    const auto held = checked(kernel);
+    DeviceMemory* device = held->kernel->memory();
     if (direction != TSR_TO_DEVICE && direction != TSR_TO_HOST)
       throw Error(ErrorCode::bad_input, "unknown direction");
     if (bytes == 0) return;

@@ -25,14 +25,13 @@ tsr_status status_of(ErrorCode code) { return static_cast<tsr_status>(static_cas
 static_assert(TSR_INTERNAL == static_cast<int>(ErrorCode::internal) + 1);
 
 template <class Table, class Handle>
-auto& live(Table& table, Handle* handle, std::string_view what) {
-  refuse_forked_child();
-  auto* object = table.find(handle);
-  if (!object) {
+typename Table::Held live(Table& table, Handle* handle, std::string_view what) {
+  auto held = table.find(handle);
+  if (!held) {
     throw Error(ErrorCode::bad_input, "the " + std::string(what) + " handle is closed or was never one",
                 "create a new one");
   }
-  return *object;
+  return held;
 }
 
 }  // namespace
@@ -52,12 +51,15 @@ Registries& registries() {
   return *table;
 }
 
-DispatcherObject& checked(tsr_dispatcher* handle) { return live(dispatchers(), handle, "dispatcher"); }
-KernelObject& checked(tsr_kernel* handle) { return live(kernels(), handle, "kernel"); }
-RegistryObject& checked(tsr_registry* handle) {
-  if (auto* object = registries().find(handle)) return *object;
-  throw Error(ErrorCode::bad_input, "the registry handle is closed or was never one", "create a new one");
+Dispatchers::Held checked(tsr_dispatcher* handle) {
+  refuse_forked_child();
+  return live(dispatchers(), handle, "dispatcher");
 }
+Kernels::Held checked(tsr_kernel* handle) {
+  refuse_forked_child();
+  return live(kernels(), handle, "kernel");
+}
+Registries::Held checked(tsr_registry* handle) { return live(registries(), handle, "registry"); }
 
 void note_device_use() {
   static const int registered =

@@ -31,7 +31,8 @@ void tsr_registry_destroy(tsr_registry* registry) { registries().remove(registry
 
 tsr_status tsr_registry_add(tsr_registry* registry, const char* text, size_t* added) {
   return guarded([&] {
-    Registry& r = *checked(registry).registry;
+    const auto held = checked(registry);
+    Registry& r = *held->registry;
     const size_t count = r.merge(*read_registry(text_argument(text, "the declarations"), r.name()));
     if (added) *added = count;
   });
@@ -40,7 +41,7 @@ tsr_status tsr_registry_add(tsr_registry* registry, const char* text, size_t* ad
 tsr_status tsr_registry_filter(tsr_registry* registry, tsr_keep keep, void* user, size_t* dropped) {
   return guarded([&] {
     if (!keep) throw Error(ErrorCode::bad_input, "the keep function is null");
-    const size_t count = checked(registry).registry->filter(
+    const size_t count = checked(registry)->registry->filter(
         [&](const KernelDecl& d) { return keep(user, to_json(d).dump().c_str()) != 0; });
     if (dropped) *dropped = count;
   });
@@ -49,7 +50,7 @@ tsr_status tsr_registry_filter(tsr_registry* registry, tsr_keep keep, void* user
 tsr_status tsr_registry_json(tsr_registry* registry, char** json) {
   return guarded([&] {
     require_out(json, "answer");
-    *json = copy_text(checked(registry).registry->to_json().dump());
+    *json = copy_text(checked(registry)->registry->to_json().dump());
   });
 }
 

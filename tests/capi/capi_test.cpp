@@ -171,6 +171,40 @@ TEST(CApi, ManyThreadsOneDispatcher) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(CApi, DestroyedBesideRunsThatGoOn) {
+  std::vector<float> a(64 * 64, 1.f), b(64 * 64, 2.f);
+  for (int round = 0; round < 20; ++round) {
+    Handle handle;
+    tsr_kernel* kernel = nullptr;
+    ASSERT_EQ(tsr_get(handle.dispatcher, "gemm m=64 n=64 k=64 dtype=f32 layout=rrr", &kernel), TSR_OK);
+    std::atomic<int> running{0}, wrong{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        std::vector<float> c(64 * 64);
+        tsr_buffers buffers{};
+        buffers.size = sizeof buffers;
+        buffers.a = a.data();
+        buffers.b = b.data();
+        buffers.c = c.data();
+        tsr_status status = TSR_OK;
+        for (int i = 0; status == TSR_OK; ++i) {
+          std::fill(c.begin(), c.end(), -1.f);
+          status = i % 2 ? tsr_kernel_run(kernel, &buffers)
+                         : tsr_run(handle.dispatcher, "gemm m=64 n=64 k=64 dtype=f32 layout=rrr", &buffers);
+          if (status == TSR_OK && (c[0] != 128 || c.back() != 128)) ++wrong;
+          if (i == 0) ++running;
+        }
+        if (status != TSR_BAD_INPUT) ++wrong;
+      });
+    }
+    while (running < 4) std::this_thread::yield();
+    tsr_dispatcher_destroy(handle.dispatcher);
+    for (std::thread& t : threads) t.join();
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
 TEST(CApi, RefusesRandomBytesAndHandles) {
   Handle handle;
   std::mt19937_64 random(7);

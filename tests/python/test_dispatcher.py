@@ -1,5 +1,8 @@
 """Dispatchers, plans, registries and jobs."""
+import copy
 import json
+import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -26,6 +29,8 @@ def test_problems_and_configs_are_their_text():
     assert tessera.KernelConfig(c.knobs) == c and c.replace(tile_m=8).tile_m == 8
     with pytest.raises(tessera.BadInput, match="did you mean"):
         tessera.Problem("gemm m=1 n=1 k=1 dtipe=f32")
+    with pytest.raises(tessera.BadInput, match="not Unicode"):
+        tessera.Problem("gemm m=\udcff")
     with pytest.raises(AttributeError, match="no knob"):
         c.tiles
 
@@ -75,6 +80,37 @@ def test_a_closed_dispatcher_says_so():
     for use in (call, plan.info, d.info, lambda: d.get(PROBLEM), lambda: d.explain(PROBLEM)):
         with pytest.raises(tessera.BadInput, match="closed"):
             use()
+
+
+def test_closing_beside_calls_ends_them_in_order():
+    a, b, c = operands()
+    for _ in range(10):
+        d = tessera.Dispatcher(threads=1)
+        call, said = d.get(PROBLEM).bind(a, b), []
+
+        def work():
+            with pytest.raises(tessera.BadInput, match="closed"):
+                while True:
+                    call()
+            said.append(True)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        d.close()
+        for t in threads:
+            t.join()
+        assert len(said) == 4
+
+
+def test_handles_are_not_copied(dispatcher):
+    plan = dispatcher.get(PROBLEM)
+    for thing in (dispatcher, plan, plan.bind(*operands()), tessera.Registry("one")):
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="belongs to this process"):
+                copied(thing)
+    for value in (plan.problem, plan.config):
+        assert pickle.loads(pickle.dumps(value)) == copy.deepcopy(value) == value
 
 
 def test_a_plan_outlives_its_dispatcher():
