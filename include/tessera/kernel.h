@@ -85,8 +85,8 @@ class Kernel {
   // to wait for.
   virtual void wait() const {}
 
-  // How far a sum of products may be off beyond f32 arithmetic, in relation to the product of its factors'
-  // Euclidean norms: 0 but where the hardware keeps fewer bits.
+  // How much of the largest number it is added to a product may lose: 0 but where the hardware keeps fewer
+  // bits than f32, which it may in runs of at most 128 products.
   virtual double sum_error() const { return 0; }
 
   // Where buffers must lie; null: the host's memory.

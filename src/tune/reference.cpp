@@ -178,6 +178,25 @@ double accumulation_error(int64_t k, double norms) {
   return (std::min(terms, 8 * std::sqrt(terms)) + 4) * kUnit * norms;
 }
 
+double truncation_error(const double* a, const double* b, size_t step_b, int64_t k, double unit) {
+  double bias = 0, variance = 0;
+  for (int64_t first = 0; first < k; first += kTruncatedRun) {
+    double sum = 0, most = 0;
+    int positive = 0, negative = 0;
+    for (int64_t x = first; x < std::min(k, first + kTruncatedRun); ++x) {
+      const double product = a[x] * b[static_cast<size_t>(x) * step_b];
+      sum += product;
+      most = std::max({most, std::fabs(product), std::fabs(sum)});
+      positive += product > 0;
+      negative += product < 0;
+    }
+    bias += unit * most * (positive - negative) / 2;
+    variance += unit * most * unit * most * (positive + negative) / 12;
+  }
+  constexpr double kDeviations = 6;
+  return std::fabs(bias) + kDeviations * std::sqrt(variance);
+}
+
 Sample sample_of(const GemmView& v, int64_t max_work) {
   const int64_t k = std::max<int64_t>(v.k, 1);
   const auto fits = [&](int64_t g, int64_t r, int64_t c) {
@@ -238,7 +257,9 @@ std::vector<Expected> reference(const Operands& o, const Sample& s, double sum_e
           for (size_t j = 0; j < width; ++j) {
             const double norms = a_norm * b_norm[j];  // at least the sum of |a| |b|
             const bool exact = integer || (whole_numbers && norms <= kExactIntegers);
-            const Expected acc{sum[j], exact ? 0 : accumulation_error(v.k, norms) + sum_error * norms};
+            Expected acc{sum[j], exact ? 0 : accumulation_error(v.k, norms)};
+            if (!exact && sum_error > 0)
+              acc.error += truncation_error(a.data(), &b[j], columns, v.k, sum_error);
             out[(g * s.rows.size() + static_cast<size_t>(r)) * s.cols.size() + first + j] =
                 finish(s.groups[g], i, s.cols[first + j], acc);
           }

@@ -23,6 +23,13 @@ Expected apply_step(const EpilogueStep& step, Expected x, double d);
 // them.
 double accumulation_error(int64_t k, double norms);
 
+// What else a dot product may lose on hardware that aligns the numbers it adds to the largest of them and
+// cuts off, towards zero, what lies below `unit` of it. Kernels add kTruncatedRun products so, these sums in
+// f32. A product loses half of what it can at most, give or take: errors of products of one sign add up,
+// those of both signs cancel. b: every step_b-th number.
+constexpr int64_t kTruncatedRun = 128;
+double truncation_error(const double* a, const double* b, size_t step_b, int64_t k, double unit);
+
 // The elements of C that are looked at: all of a small problem; of a large one the crossings of at least 64
 // rows with at least 64 columns, the first and last eight of each among them.
 struct Sample {
