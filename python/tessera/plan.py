@@ -57,6 +57,7 @@ class Plan(_abi.OfThisProcess):
         facts = self.info()
         self._packed_bytes: int = facts["packed_b_bytes"]
         self._host: bool = facts["host_memory"]
+        self._place = "cpu" if self._host else f"cuda:{device.partition(':')[2] or 0}"  # where its arrays are
         self._provisional = False  # whether its dispatcher may find a faster one
         self.config = KernelConfig(facts["config"])
         self.source: str = facts["source"]
@@ -85,9 +86,8 @@ class Plan(_abi.OfThisProcess):
     def _bind(self, views: List[arrays.Array], out: Any, alpha: Optional[float] = None, beta: Optional[float] = None,
               stream: Optional[int] = None, workspace: Any = None) -> Bound:
         """A call on arrays (a, b, c, d0, ... or bias_grad) whose shapes, strides and types are known to fit."""
-        device = views[0].device
         for v, tensor in zip(views, self._tensors):
-            if v.device != device or self._host != (device == "cpu"):
+            if v.device != self._place:
                 raise BadInput(f"bad_input: {tensor.name} lies on {v.device}, the kernel runs on {self._device}; move "
                                "it there")
         if views[2].readonly:
@@ -109,7 +109,7 @@ class Plan(_abi.OfThisProcess):
         if workspace is not None:
             views.append(arrays.view(workspace, "workspace"))
             buffers.workspace = views[-1].address
-        if device != "cpu":
+        if not self._host:
             buffers.stream = arrays.current_stream(views[0]) if stream is None else stream
         return Bound(self, buffers, (self, views), out)
 

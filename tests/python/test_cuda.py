@@ -1,4 +1,6 @@
 """torch tensors on a CUDA device: read where they lie, on the stream that torch is using."""
+import threading
+
 import pytest
 
 torch = pytest.importorskip("torch", minversion="2.4", reason="torch is not installed: nothing on a CUDA device is tested")
@@ -103,6 +105,34 @@ def test_cupy_arrays_on_cupys_stream():
         equal = (got == want).all()
     stream.synchronize()
     assert equal
+
+
+def test_two_gpus_at_once():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("one CUDA device: nothing on a second one is tested")
+    wrong = []
+
+    def work(device):
+        for i in range(20):
+            a = torch.randint(-4, 5, (64 + i, 256), device=device).bfloat16()
+            b = torch.randint(-4, 5, (256, 192), device=device).bfloat16()
+            got = tessera.gemm(a, b, out_dtype="f32")
+            if got.device != a.device or not torch.equal(got.double(), a.double() @ b.double()):
+                wrong.append((device, i))
+
+    threads = [threading.Thread(target=work, args=(f"cuda:{i % 2}",)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+    a, b = integers(16, 16), integers(16, 16)
+    with pytest.raises(tessera.BadInput, match="lies on cuda:1"):
+        tessera.gemm(a, b.to("cuda:1"))
+    plan = tessera.Dispatcher("cuda:0").get("gemm m=16 n=16 k=16 dtype=bf16 layout=rrr")
+    with pytest.raises(tessera.Error, match="cuda|device"):
+        plan(a.to("cuda:1"), b.to("cuda:1"))
+    assert torch.equal(tessera.gemm(a, b).double(), a.double() @ b.double())
 
 
 def test_arrays_of_two_devices_are_refused():
