@@ -149,11 +149,14 @@ bool is_abandoned_temp_dir(const std::string& path) {
   return stat(path.c_str(), &st) == 0 && time(nullptr) - st.st_mtim.tv_sec > kAbandonedAfterSeconds;
 }
 
-std::optional<std::string> try_read_file(const std::string& path) {
+namespace {
+
+// nullopt with errno.
+std::optional<std::string> read_to_end(const std::string& path, bool pipes) {
   FileHandle file = open_file(path, O_RDONLY);
   struct stat st {};
   if (!file || fstat(file.get(), &st) != 0) return std::nullopt;
-  if (!S_ISREG(st.st_mode)) {
+  if (!S_ISREG(st.st_mode) && !(pipes && S_ISFIFO(st.st_mode))) {
     errno = not_a_file(st);
     return std::nullopt;
   }
@@ -172,8 +175,12 @@ std::optional<std::string> try_read_file(const std::string& path) {
   return text;
 }
 
+}  // namespace
+
+std::optional<std::string> try_read_file(const std::string& path) { return read_to_end(path, false); }
+
 std::string read_file(const std::string& path) {
-  auto text = try_read_file(path);
+  auto text = read_to_end(path, true);
   if (!text) fail("read", path, errno ? errno : EINVAL);
   return std::move(*text);
 }

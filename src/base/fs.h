@@ -78,7 +78,7 @@ bool is_abandoned_temp_dir(const std::string& path);
 
 std::optional<std::string> try_read_file(
     const std::string& path);                    // nullopt when it cannot be opened or read
-std::string read_file(const std::string& path);  // Error(io)
+std::string read_file(const std::string& path);  // a pipe too, to its end; Error(io)
 // Existing content is replaced in place. durable: on the disk when the call returns.
 void write_file(const std::string& path, std::string_view bytes, bool durable = false);
 // Readers see the old content or the new, never a part.

@@ -66,7 +66,7 @@ KernelDecl parse_line(std::string_view line) {
   KernelDecl decl;
   if (words[0] != "exact" && words[0] != "any") {
     throw Error(ErrorCode::bad_input,
-                "a line begins with 'exact' or 'any', not '" + std::string(words[0]) + "'");
+                "a line begins with 'exact' or 'any', not '" + std::string(words[0].substr(0, 40)) + "'");
   }
   decl.exact = words[0] == "exact";
   for (size_t i = 1; i < words.size(); ++i) {

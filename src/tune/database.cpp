@@ -221,6 +221,7 @@ Database::Database(const std::string& path, Mode mode) : path_(path), impl_(std:
   const int code = sqlite3_open_v2(path.c_str(), &db, flags, nullptr);
   impl_->db.reset(db);
   try {
+    if (path_exists(path + "/.")) throw Error(ErrorCode::io, "this is a directory", "name a file");
     if (code != SQLITE_OK) {
       throw Error(ErrorCode::io, sqlite3_errmsg(db),
                   mode == Mode::read ? "tessera tune or tessera db import makes one" : "");

@@ -96,7 +96,7 @@ std::vector<SuiteRow> parse_suite(std::string_view text, std::string_view origin
 }
 
 std::vector<SuiteRow> read_suite(const std::string& where, const SuiteOptions& o) {
-  if (auto text = try_read_file(where)) return parse_suite(*text, where, o);
+  if (path_exists(where) && !path_exists(where + "/.")) return parse_suite(read_file(where), where, o);
   const std::string path = std::string(kFolder) + where;
   for (const std::string& candidate : {path, path + ".csv"}) {
     if (const EmbeddedFile* file = find_embedded_file(candidate))

@@ -9,6 +9,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <thread>
 
 #include "tessera/error.h"
 
@@ -45,6 +46,15 @@ TEST_F(Fs, WritesAndReadsWholeFiles) {
   const std::string big(100000, 'q');
   write_file(at("big"), big);
   EXPECT_EQ(read_file(at("big")), big);
+}
+
+TEST_F(Fs, ReadsPipesThatAreNamed) {
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  const std::string big(200000, 'q');
+  std::thread writer([&] { write_file(at("pipe"), big); });
+  EXPECT_EQ(read_file(at("pipe")), big);
+  writer.join();
+  EXPECT_NE(io_error([] { read_file("/dev/null"); }).find("cannot read"), std::string::npos);
 }
 
 TEST_F(Fs, NamesThePathInErrors) {

@@ -90,6 +90,12 @@ TEST_F(DatabaseFile, DamageIsToldAndARunGoesOnWithout) {
   write_file(path_, std::string(5000, 'x'));
   EXPECT_THROW(Database(path_, Mode::read), Error);
   EXPECT_THROW(open_decisions(path_, true), Error);
+  try {
+    Database(dir_.path(), Mode::read);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(std::string(e.what()), "io: " + dir_.path() + ": this is a directory; name a file");
+  }
   const auto none = open_decisions(path_);
   EXPECT_FALSE(none->find("some_arch", 2, Problem::parse(kProblem)));
   EXPECT_FALSE(open_decisions(dir_.path() + "/missing")->find("some_arch", 2, Problem::parse(kProblem)));
