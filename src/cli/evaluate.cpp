@@ -25,6 +25,7 @@ constexpr Option kOptions[] = {
     {"--group", "N", "configurations timed in turn in one child (64)"},
     {"--budget-ms", "MS", "measuring time of each configuration, at most (10)"},
     {"--repeat", "N", "times that a disturbed group is measured again, at most (2)"},
+    {"--passes", "N", "times that all problems are timed; the least of each counts (1)"},
     {"--directory", "DIR", "keep the fresh times there, and go on from those that are there", Complete::file},
     {"--shard", "I/N", "time the I-th of N parts only, from 1; needs --directory"},
 };
@@ -37,6 +38,7 @@ int run(const Invocation& call) {
   const Model& model = model_for(d.model, data.arch, data.problems[0].problem);
   EvaluateOptions options{.sweep = sweep_options(call), .device = d.device};
   options.directory = call.value("--directory");
+  options.passes = static_cast<int>(call.integer("--passes", options.passes, 1));
   if (options.sweep.shards > 1 && options.directory.empty())
     throw UsageError("--shard needs --directory, where the parts meet");
   if (call.has("--peer")) options.peer = Peer::load(call.value("--peer"));

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/groups_shape.h"
 #include "model/analytic.h"
 
 namespace tessera {
@@ -46,15 +47,40 @@ double least_cycles(In f) {
   return std::max({f.w.ideal_math / units(f), f.v.bytes() / bandwidth, 1.0});
 }
 
+// Of the rows or columns, how many the last tile has.
+double last_piece(double whole, double piece) { return whole - (std::ceil(whole / piece) - 1) * piece; }
+
+// Share of what the tiles of a line of positions cover that is work; 1 for families that see matrices.
+double line_fill(In f) {
+  if (f.c.family_id() != Family::cpu_groups) return 1.0;
+  const GroupsShape s = groups_shape(f.v, f.c);
+  const auto positions = static_cast<double>(s.axes[2].positions), columns = static_cast<double>(s.columns);
+  return positions / (std::ceil(positions / columns) * columns);
+}
+
+// The same of the lanes that chunks of channels cover.
+double lane_fill(In f) {
+  if (f.c.family_id() != Family::cpu_groups) return 1.0;
+  const GroupsShape s = groups_shape(f.v, f.c);
+  return static_cast<double>(f.v.groups * s.outer) / (static_cast<double>(s.chunks) * f.c.tile_n);
+}
+
+// A fact of the window, 0 without one.
+template <auto fact>
+double of_window(In f) {
+  return f.v.window ? static_cast<double>(fact(*f.v.window)) : 0.0;
+}
+
 template <auto value>
-constexpr Feature row(std::string_view name, FeatureTag tag, bool gpu = false) {
+constexpr Feature row(std::string_view name, FeatureTag tag, FeatureOf of = FeatureOf::all) {
   const auto column = [](std::span<const FeatureInput> rows, float* out) {
     for (size_t i = 0; i < rows.size(); ++i) out[i] = static_cast<float>(value(rows[i]));
   };
-  return {name, tag, value, column, gpu};
+  return {name, tag, value, column, of};
 }
 
 constexpr FeatureTag P = FeatureTag::problem, K = FeatureTag::kernel, I = FeatureTag::interaction;
+constexpr FeatureOf kGpu = FeatureOf::gpu, kCpu = FeatureOf::cpu;
 
 constexpr Feature kFeatures[] = {
     row<[](In f) { return log2_of(static_cast<double>(f.v.m)); }>("log2_m", P),
@@ -117,28 +143,49 @@ constexpr Feature kFeatures[] = {
     row<[](In f) { return log2_of(f.w.staged); }>("log2_staged", I),
     row<[](In f) { return log2_of(total_cycles(f.w)); }>("log2_cycles", I),
     row<[](In f) { return std::log2(std::max(f.analytic_us, 1e-3)); }>("log2_analytic", I),
-    row<[](In f) { return log2_align(f.v.a); }>("log2_align_a", P, true),
-    row<[](In f) { return log2_align(f.v.b); }>("log2_align_b", P, true),
-    row<[](In f) { return log2_align(f.v.c); }>("log2_align_c", P, true),
-    row<[](In f) { return double(f.c.wave_m); }>("wave_m", K, true),
-    row<[](In f) { return double(f.c.wave_groups); }>("wave_groups", K, true),
-    row<[](In f) { return double(f.c.blocks_per_cu); }>("blocks_per_cu", K, true),
-    row<[](In f) { return double(f.c.cluster_m); }>("cluster_m", K, true),
-    row<[](In f) { return double(f.c.cluster_n); }>("cluster_n", K, true),
-    row<[](In f) { return double(f.c.cluster_k); }>("cluster_k", K, true),
-    row<[](In f) { return std::ceil(f.w.tasks / units(f)); }>("rounds", I, true),
-    row<[](In f) { return std::log2(std::max(f.w.tasks, 1.0) / units(f)); }>("log2_blocks_per_unit", I, true),
-    row<steps>("steps", I, true),
-    row<[](In f) { return steps(f) / std::max(f.c.stages, 1); }>("steps_per_stage", I, true),
+    row<[](In f) { return log2_align(f.v.a); }>("log2_align_a", P, kGpu),
+    row<[](In f) { return log2_align(f.v.b); }>("log2_align_b", P, kGpu),
+    row<[](In f) { return log2_align(f.v.c); }>("log2_align_c", P, kGpu),
+    row<[](In f) { return double(f.c.wave_m); }>("wave_m", K, kGpu),
+    row<[](In f) { return double(f.c.wave_groups); }>("wave_groups", K, kGpu),
+    row<[](In f) { return double(f.c.blocks_per_cu); }>("blocks_per_cu", K, kGpu),
+    row<[](In f) { return double(f.c.cluster_m); }>("cluster_m", K, kGpu),
+    row<[](In f) { return double(f.c.cluster_n); }>("cluster_n", K, kGpu),
+    row<[](In f) { return double(f.c.cluster_k); }>("cluster_k", K, kGpu),
+    row<[](In f) { return std::ceil(f.w.tasks / units(f)); }>("rounds", I, kGpu),
+    row<[](In f) { return std::log2(std::max(f.w.tasks, 1.0) / units(f)); }>("log2_blocks_per_unit", I, kGpu),
+    row<steps>("steps", I, kGpu),
+    row<[](In f) { return steps(f) / std::max(f.c.stages, 1); }>("steps_per_stage", I, kGpu),
     row<[](In f) { return log2_of(f.w.tile_m * f.w.tile_n * f.w.depth / parts(f)); }>("log2_block_math", I,
-                                                                                      true),
+                                                                                      kGpu),
     row<[](In f) { return 1e3 / (f.w.tile_m * f.c.cluster_m) + 1e3 / (f.w.tile_n * f.c.cluster_n); }>(
-        "load_per_math", I, true),
-    row<[](In f) { return log2_of(bytes_in_flight(f)); }>("log2_in_flight", I, true),
-    row<[](In f) { return log2_of(f.w.rows * f.w.cols * f.w.groups * parts(f)); }>("log2_sums", I, true),
+        "load_per_math", I, kGpu),
+    row<[](In f) { return log2_of(bytes_in_flight(f)); }>("log2_in_flight", I, kGpu),
+    row<[](In f) { return log2_of(f.w.rows * f.w.cols * f.w.groups * parts(f)); }>("log2_sums", I, kGpu),
     row<[](In f) {
       return std::log2(std::max(f.analytic_us, 1e-3) * f.a.clock_ghz * 1e3 / least_cycles(f));
-    }>("over_least", I, true),
+    }>("over_least", I, kGpu),
+    row<[](In f) { return page_offset(f.v.c); }>("c_page_offset", P, kCpu),
+    row<[](In f) { return f.v.a.patches   ? 1.0
+                          : f.v.b.patches ? 2.0
+                                          : 0.0; }>("patches", P, kCpu),
+    row<of_window<[](const Window& w) { return log2_of(double(w.taps())); }>>("log2_taps", P, kCpu),
+    row<of_window<[](const Window& w) { return log2_of(double(w.channels)); }>>("log2_channels", P, kCpu),
+    row<of_window<[](const Window& w) { return log2_of(double(w.images)); }>>("log2_images", P, kCpu),
+    row<of_window<[](const Window& w) { return w.axes[2].positions; }>>("line_positions", P, kCpu),
+    row<of_window<[](const Window& w) { return w.axes[2].taps; }>>("line_taps", P, kCpu),
+    row<of_window<[](const Window& w) { return w.axes[2].step; }>>("line_step", P, kCpu),
+    row<of_window<[](const Window& w) { return w.axes[2].divide; }>>("line_divide", P, kCpu),
+    row<[](In f) { return last_piece(f.w.rows, f.w.tile_m); }>("last_rows", I, kCpu),
+    row<[](In f) { return last_piece(f.w.cols, f.w.tile_n); }>("last_cols", I, kCpu),
+    row<line_fill>("line_fill", I, kCpu),
+    row<lane_fill>("lane_fill", I, kCpu),
+    row<[](In f) { return f.w.passes_k; }>("passes_k", I, kCpu),
+    row<[](In f) { return log2_of(f.w.bytes_a); }>("log2_left", I, kCpu),
+    row<[](In f) { return log2_of(f.w.bytes_b); }>("log2_right", I, kCpu),
+    row<[](In f) { return log2_of(f.w.bytes_c); }>("log2_result", I, kCpu),
+    row<[](In f) { return share(f.w.math, total_cycles(f.w)); }>("math_share", I, kCpu),
+    row<[](In f) { return share(f.w.pack_a, total_cycles(f.w)); }>("pack_a_share", I, kCpu),
 };
 
 constexpr std::string_view kTags[] = {"problem", "kernel", "interaction"};
@@ -146,6 +193,9 @@ constexpr std::string_view kTags[] = {"problem", "kernel", "interaction"};
 }  // namespace
 
 std::span<const Feature> features() { return kFeatures; }
+bool tells(const Feature& f, BackendKind backend) {
+  return f.of == FeatureOf::all || (f.of == FeatureOf::cpu) == (backend == BackendKind::cpu);
+}
 std::string_view to_string(FeatureTag t) { return kTags[static_cast<size_t>(t)]; }
 
 void compute_features(const GemmView& v, const KernelConfig& c, const ArchSpec& a, std::span<double> out) {

@@ -12,6 +12,9 @@ namespace tessera {
 
 enum class FeatureTag : int { problem, kernel, interaction };
 
+// What has something to tell by it: models of others are trained without.
+enum class FeatureOf : int { all, cpu, gpu };
+
 struct FeatureInput {
   const GemmView& v;
   const KernelConfig& c;
@@ -25,10 +28,11 @@ struct Feature {
   FeatureTag tag;
   double (*value)(const FeatureInput&);
   void (*column)(std::span<const FeatureInput> rows, float* out);  // value() of each
-  bool gpu = false;  // of kernels of workgroups only: models of other devices are trained without it
+  FeatureOf of = FeatureOf::all;
 };
 
 std::span<const Feature> features();
+bool tells(const Feature& f, BackendKind backend);  // whether it does of that backend's kernels
 std::string_view to_string(FeatureTag t);
 
 // Values in table order; out.size() == features().size(). All finite.

@@ -169,6 +169,9 @@ Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, Eva
   keep_plan(plan, options.directory);
   if (options.sweep.cache_dir.empty()) options.sweep.cache_dir = options.directory + "/kernels";
   run_sweep(options.directory, options.sweep, progress);
+  options.sweep.retry.insert(SweepOutcome::ok);
+  for (int pass = 1; pass < options.passes && !stop_requested(); ++pass)
+    run_sweep(options.directory, options.sweep, progress);
   const SweepResults results = SweepResults::read(options.directory);
   Evaluation out{std::string(model.name()), {}, 0};
   if (const auto* learned = dynamic_cast<const LearnedModel*>(&model)) out.importance = learned->importance();
@@ -177,7 +180,7 @@ Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, Eva
     const std::string text = to_string(a.problem->problem);
     const auto fresh_us = [&](const std::string& config) {
       const SweepRecord* r = results.find(text, config);
-      return r && r->outcome == SweepOutcome::ok ? r->median_us : 0;
+      return r && r->outcome == SweepOutcome::ok ? r->best_us : 0;
     };
     EvaluatedProblem row{.problem = a.problem->problem,
                          .family = plan.problems[i].name,

@@ -18,8 +18,9 @@ struct EvaluatedProblem {
   Problem problem;
   std::string family;  // of networks; "" for none
   std::string choice, best;
-  // Fresh microseconds: of the model's first choice, the best of its first three, the analytic model's
-  // choice, the one configuration that serves all best, and the least of everything timed. 0: not among them.
+  // Fresh microseconds, least samples: of the model's first choice, the best of its first three, the analytic
+  // model's choice, the one configuration that serves all best, and the least of everything timed. 0: not
+  // among them.
   double choice_us = 0, top3_us = 0, analytic_us = 0, fixed_us = 0, best_us = 0;
   double predicted_us = 0;  // of the choice
   // Of another library: how it compares to the choice when both run in turns in this process, times
@@ -37,6 +38,7 @@ struct Evaluation {
 
 struct EvaluateOptions {
   SweepOptions sweep;  // but its rounds, which are the evaluation's own: no candidate is given up early
+  int passes = 1;      // over all problems, one after the other: what disturbs one pass spares another
   std::string device = "cpu";
   std::string directory{};             // of the fresh times, which are not taken again; "" = none stays
   std::shared_ptr<const Peer> peer{};  // timed beside the choices

@@ -78,6 +78,11 @@ SweepRecord sweep_record_from_json(const Json& j) {
   return r;
 }
 
+void keep_quickest(SweepRecord& kept, SweepRecord fresh) {
+  const bool both = kept.outcome == SweepOutcome::ok && fresh.outcome == SweepOutcome::ok;
+  if (!both || fresh.best_us < kept.best_us) kept = std::move(fresh);
+}
+
 void SweepResults::add(SweepRecord record) {
   const auto [found, fresh] = index_.try_emplace(key_of(record.problem, record.config), records_.size());
   faults_[record.config] += faults_of(record);
@@ -86,7 +91,7 @@ void SweepResults::add(SweepRecord record) {
   } else {
     SweepRecord& old = records_[found->second];
     faults_[old.config] -= faults_of(old);
-    old = std::move(record);
+    keep_quickest(old, std::move(record));
   }
 }
 

@@ -39,7 +39,11 @@ struct SweepRecord {
 Json to_json(const SweepRecord& r);
 SweepRecord sweep_record_from_json(const Json& j);
 
-// What all journals of a directory say, the last record of a pair winning.
+// Of two measurements of a pair the later, but of two right ones the one with the least sample: disturbances
+// only add.
+void keep_quickest(SweepRecord& kept, SweepRecord fresh);
+
+// What all journals of a directory say, for each pair what keep_quickest() leaves.
 class SweepResults {
  public:
   static SweepResults read(const std::string& directory);

@@ -33,8 +33,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Less of its core than this, or an anchor slower by this factor than usual, and a group was disturbed.
-constexpr double kQuietShare = 0.9, kDrift = 1.4;
+// Less of its core than this, or an anchor slower by this factor than it can be, and a group was disturbed.
+constexpr double kQuietShare = 0.9, kDrift = 1.3;
 
 // What a child may take in all, beyond its configurations' own limits: a backstop, since it watches itself.
 constexpr double kChildStartS = 120;
@@ -354,8 +354,9 @@ class Sweep {
   bool disturbed(const std::vector<SweepRecord>& records) const {
     for (const SweepRecord& r : records) {
       if (r.outcome != SweepOutcome::ok) continue;
-      const double usual = usual_anchor(r.problem);
-      return r.cpu_share < kQuietShare || (usual > 0 && r.anchor_us > usual * kDrift);
+      const auto quickest = quickest_anchor_.find(types_text(Problem::parse(r.problem)));
+      return r.cpu_share < kQuietShare ||
+             (quickest != quickest_anchor_.end() && r.anchor_us > quickest->second * kDrift);
     }
     return false;
   }
@@ -416,9 +417,10 @@ class Sweep {
         for (size_t c : group) records[c] = blank(p, c, SweepOutcome::failed, ran.how);
         return true;
       }
-      if (disturbances++ < options_.repeat_disturbed && disturbed(done)) continue;
-      for (size_t i = 0; i < group.size(); ++i) records[group[i]] = std::move(done[i]);
-      return true;
+      for (const SweepRecord& r : done) note_anchor(r);
+      const bool again = disturbances++ < options_.repeat_disturbed && disturbed(done);
+      for (size_t i = 0; i < group.size(); ++i) keep_quickest(records[group[i]], std::move(done[i]));
+      if (!again) return true;
     }
     return true;
   }
@@ -440,17 +442,9 @@ class Sweep {
 
   void note_anchor(const SweepRecord& r) {
     if (r.anchor_us <= 0) return;
-    std::vector<double>& all = anchor_us_[types_text(Problem::parse(r.problem))];
-    if (all.empty() || all.back() != r.anchor_us) all.push_back(r.anchor_us);  // once for a group
-  }
-
-  double usual_anchor(const std::string& problem) const {
-    const auto found = anchor_us_.find(types_text(Problem::parse(problem)));
-    if (found == anchor_us_.end() || found->second.size() < 3) return 0;
-    std::vector<double> all = found->second;
-    const auto middle = all.begin() + static_cast<ptrdiff_t>(all.size() / 2);
-    std::nth_element(all.begin(), middle, all.end());
-    return *middle;
+    double& least =
+        quickest_anchor_.try_emplace(types_text(Problem::parse(r.problem)), r.anchor_us).first->second;
+    least = std::min(least, r.anchor_us);
   }
 
   const SweepOptions& options_;
@@ -466,7 +460,7 @@ class Sweep {
   std::map<const SweepProblem*, std::vector<size_t>> todo_;
   size_t pairs_ = 0, compiled_ = 0;
   std::map<std::string, std::optional<std::pair<Problem, KernelConfig>>> anchors_;  // by element types
-  std::map<std::string, std::vector<double>> anchor_us_;
+  std::map<std::string, double> quickest_anchor_;                                   // by element types
 };
 
 }  // namespace

@@ -167,9 +167,8 @@ TrainResult train(const TrainingData& data, const TrainOptions& o,
   }
   const ModelScope scope{data.arch.name, data.operation, data.types, {data.arch.compute_units}};
   std::vector<std::string> names;
-  const bool gpu = data.arch.backend != BackendKind::cpu;
   for (const Feature& f : features()) {
-    if (gpu || !f.gpu) names.emplace_back(f.name);
+    if (tells(f, data.arch.backend)) names.emplace_back(f.name);
   }
   if (o.start) names = o.start->feature_names();  // old trees and new ones test the same columns
   const LearnedModel shape(scope, names, {}, {});

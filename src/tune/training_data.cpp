@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 3> kFolds = {"train", "valid", "test"};
 constexpr uint64_t kValidOneIn = 8;
 
 // A group whose anchor was slower than the quickest by more than this shared its core's units with others.
-constexpr double kShared = 1.6;
+constexpr double kShared = 1.3;
 
 // Seconds within which measurements of a configuration are of the same kernel: the quickest of them counts.
 constexpr int64_t kOneSession = 6 * 3600;

@@ -56,7 +56,7 @@ std::string text_of(const Case& c, Dispatcher& dispatcher) {
   std::vector<double> values(features().size());
   compute_features(lower(c.problem), choice, arch, values);
   for (size_t i = 0; i < values.size(); ++i) {
-    if (features()[i].gpu && arch.backend == BackendKind::cpu) continue;
+    if (!tells(features()[i], arch.backend)) continue;
     out += format("  %-22s %.5g\n", std::string(features()[i].name).c_str(), values[i]);
   }
 
