@@ -23,6 +23,7 @@ constexpr Option kOptions[] = {
     {"--from", "FILE", "warm start: this model's trees, and more", Complete::file},
     {"--rounds", "N", "trees at most (300)"},
     {"--depth", "N", "of a tree (7)"},
+    {"--focus", "N", "power with which a row's weight falls with its distance from the best (2)"},
     {"--rate", "R", "learning rate (0.04)"},
     {"--seed", "N", "of the draws (1)"},
 };
@@ -33,6 +34,7 @@ int run(const Invocation& call) {
   TrainOptions o;
   o.rounds = static_cast<int>(call.integer("--rounds", o.rounds, 1));
   o.depth = static_cast<int>(call.integer("--depth", o.depth, 1));
+  o.focus = static_cast<int>(call.integer("--focus", o.focus, 1));
   o.rate = call.number("--rate", o.rate);
   o.seed = static_cast<uint64_t>(call.integer("--seed", 1));
   if (call.has("--from"))

@@ -41,6 +41,20 @@ double bytes_in_flight(In f) {
   return (rows + cols) * f.w.depth * bytes_of(f.v.a.type);
 }
 
+// Workgroups that a compute unit holds at once, as far as their threads and shared memory decide.
+double resident(In f) {
+  constexpr double kThreads = 2048, kMost = 32;
+  if (f.c.family_id() == Family::tma_ws) return 1;
+  const bool simt = f.c.family_id() == Family::simt;
+  const double waves = double(f.c.wave_m) * f.c.wave_n * f.c.wave_k;
+  const double threads = simt ? f.w.tile_m * f.w.tile_n / std::max(f.c.tile_m * f.c.tile_n, 1)
+                              : waves * std::max(f.a.wave_size, 1);
+  const double by_memory =
+      f.w.staged > 0 ? std::floor(static_cast<double>(f.a.smem_bytes) / f.w.staged) : kMost;
+  return std::max(std::min({kMost, by_memory, std::floor(kThreads / std::max(threads, 1.0))}), 1.0);
+}
+double turns(In f) { return std::max(f.w.tasks, 1.0) / (units(f) * resident(f)); }
+
 // Cycles that the device needs at least.
 double least_cycles(In f) {
   const double bandwidth = std::max(f.a.dram.bytes_per_cycle, 1.0);
@@ -147,6 +161,7 @@ constexpr Feature kFeatures[] = {
     row<[](In f) { return log2_align(f.v.b); }>("log2_align_b", P, kGpu),
     row<[](In f) { return log2_align(f.v.c); }>("log2_align_c", P, kGpu),
     row<[](In f) { return double(f.c.wave_m); }>("wave_m", K, kGpu),
+    row<[](In f) { return double(f.c.wave_n); }>("wave_n", K, kGpu),
     row<[](In f) { return double(f.c.wave_groups); }>("wave_groups", K, kGpu),
     row<[](In f) { return double(f.c.blocks_per_cu); }>("blocks_per_cu", K, kGpu),
     row<[](In f) { return double(f.c.cluster_m); }>("cluster_m", K, kGpu),
@@ -154,6 +169,9 @@ constexpr Feature kFeatures[] = {
     row<[](In f) { return double(f.c.cluster_k); }>("cluster_k", K, kGpu),
     row<[](In f) { return std::ceil(f.w.tasks / units(f)); }>("rounds", I, kGpu),
     row<[](In f) { return std::log2(std::max(f.w.tasks, 1.0) / units(f)); }>("log2_blocks_per_unit", I, kGpu),
+    row<resident>("resident", I, kGpu),
+    row<[](In f) { return std::log2(turns(f)); }>("log2_turns", I, kGpu),
+    row<[](In f) { return turns(f) / std::ceil(turns(f)); }>("turns_filled", I, kGpu),
     row<steps>("steps", I, kGpu),
     row<[](In f) { return steps(f) / std::max(f.c.stages, 1); }>("steps_per_stage", I, kGpu),
     row<[](In f) { return log2_of(f.w.tile_m * f.w.tile_n * f.w.depth / parts(f)); }>("log2_block_math", I,

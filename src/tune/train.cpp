@@ -23,7 +23,7 @@ std::vector<double> analytic(const TrainingData& data, const MeasuredProblem& p)
 
 // Rows of the folds, in the order of problems and configurations.
 TrainingMatrix matrix_of(const TrainingData& data, Fold fold, const LearnedModel& shape,
-                         const LearnedModel* start) {
+                         const LearnedModel* start, int focus) {
   TrainingMatrix m;
   m.columns = shape.feature_names().size();
   std::vector<float> columns(m.columns * Forest::kRows);
@@ -43,7 +43,9 @@ TrainingMatrix matrix_of(const TrainingData& data, Fold fold, const LearnedModel
         m.target.push_back(static_cast<float>(std::log(p.us[i] / us[i])));
         if (start) m.start.push_back(static_cast<float>(std::log(started[i] / us[i])));
         const double near = p.best_us / p.us[i];
-        m.weight.push_back(static_cast<float>(std::max(near * near, kLeastWeight)));
+        double weight = near;
+        for (int power = 1; power < focus; ++power) weight *= near;
+        m.weight.push_back(static_cast<float>(std::max(weight, kLeastWeight)));
         total += m.weight.back();
       }
     }
@@ -172,8 +174,8 @@ TrainResult train(const TrainingData& data, const TrainOptions& o,
   }
   if (o.start) names = o.start->feature_names();  // old trees and new ones test the same columns
   const LearnedModel shape(scope, names, {}, {});
-  const TrainingMatrix rows = matrix_of(data, Fold::train, shape, o.start.get());
-  const TrainingMatrix watched = matrix_of(data, Fold::valid, shape, o.start.get());
+  const TrainingMatrix rows = matrix_of(data, Fold::train, shape, o.start.get(), o.focus);
+  const TrainingMatrix watched = matrix_of(data, Fold::valid, shape, o.start.get(), o.focus);
 
   // Mean loss of the choices on the fold for validation.
   const auto regret = [&](std::span<const float> predicted) {
@@ -231,6 +233,7 @@ TrainResult train(const TrainingData& data, const TrainOptions& o,
                             {"parameters", std::move(used)},
                             {"trees", static_cast<int64_t>(forest.trees())},
                             {"started_from", o.start ? o.start->made() : Json()}});
+  if (o.focus != TrainOptions{}.focus) made.set("focus", o.focus);
   made.set("band",
            error_band(data, Fold::valid, predictor(LearnedModel(scope, names, forest, made), data.arch)));
   auto model = std::make_shared<const LearnedModel>(scope, names, std::move(forest), made);

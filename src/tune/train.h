@@ -34,6 +34,7 @@ struct TrainOptions {
   int rounds = 300;  // trees at most
   int depth = 7;
   double rate = 0.04;
+  int focus = 2;      // power with which a row's weight falls with its distance from the best
   int patience = 60;  // trees without a better choice on the fold for validation, then training ends
   uint64_t seed = 1;
   int threads = 2;
@@ -45,7 +46,7 @@ struct TrainResult {
   Json manifest;  // data hash, rows, problems, parameters, scores of each fold beside the analytic model's
 };
 
-// The target is log(measured / analytic), a row's weight falls with the square of its distance from the best,
+// The target is log(measured / analytic), a row's weight falls with a power of its distance from the best,
 // each problem weighs the same. Ends where the choices on the fold for validation were best. The same data
 // and options give the same model. Error(unsupported) without XGBoost.
 TrainResult train(const TrainingData& data, const TrainOptions& options,

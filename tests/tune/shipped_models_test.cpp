@@ -57,7 +57,9 @@ TEST(ShippedModels, AreUsedUnasked) {
       return Dispatcher({.device = "null:" + data.arch.name, .threads = threads}).explain(p).model;
     };
     EXPECT_EQ(model_of(data.arch.compute_units), data.arch.name + "/" + data.operation);
-    EXPECT_EQ(model_of(data.arch.compute_units + 6), "analytic") << "never measured";
+    if (data.arch.backend == BackendKind::cpu) {  // a GPU's units are not asked for
+      EXPECT_EQ(model_of(data.arch.compute_units + 6), "analytic") << "never measured";
+    }
   }
 }
 
