@@ -199,6 +199,9 @@ void write_file(const std::string& path, std::string_view bytes, bool durable) {
 }
 
 void write_file_whole(const std::string& path, std::string_view bytes, bool durable) {
+  struct stat st {};
+  if (lstat(path.c_str(), &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+    return write_file(path, bytes, durable);
   const std::string fresh = parent_of(path) + "/." + temp_name();
   try {
     write_file(fresh, bytes, durable);

@@ -81,7 +81,8 @@ std::optional<std::string> try_read_file(
 std::string read_file(const std::string& path);  // a pipe too, to its end; Error(io)
 // Existing content is replaced in place. durable: on the disk when the call returns.
 void write_file(const std::string& path, std::string_view bytes, bool durable = false);
-// Readers see the old content or the new, never a part.
+// Readers see the old content or the new, never a part. Devices, pipes and links stay what they are: what
+// they stand for is written in place.
 void write_file_whole(const std::string& path, std::string_view bytes, bool durable = true);
 
 void make_directories(const std::string& path);  // mode 0700 for those it makes; Error(io)

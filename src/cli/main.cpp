@@ -1,5 +1,7 @@
 // tessera: see `tessera help`.
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include "base/interrupt.h"
@@ -13,6 +15,13 @@ namespace {
 int interrupted_status() {
   std::fputs("interrupted\n", stderr);
   return tessera::kInterruptedStatus;
+}
+
+// What was printed may not have arrived, on a full disk for example.
+int printed(int status) {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
+  std::fprintf(stderr, "error: io: cannot write the output: %s\n", std::strerror(errno));
+  return tessera::cli::kFailed;
 }
 
 int fail(const std::exception& e, const tessera::cli::Invocation& call) {
@@ -31,11 +40,11 @@ int main(int argc, char** argv) {
     call = parse_command_line(call.argv);
     if (call.has("--help")) {
       print(help_text(*call.command));
-      return kOk;
+      return printed(kOk);
     }
     tessera::catch_interrupts();
     const int status = call.action ? call.action->run(call) : call.command->run(call);
-    return tessera::interrupted() ? interrupted_status() : status;
+    return tessera::interrupted() ? interrupted_status() : printed(status);
   } catch (const UsageError& e) {
     std::fprintf(stderr, "error: %s\nusage: %s\n", e.what(), usage_line(call.command).c_str());
     return kUsage;

@@ -197,7 +197,8 @@ GenerateResult generate(const GenerateOptions& options,
 
   std::string out = options.out;
   while (out.size() > 1 && out.back() == '/') out.pop_back();
-  const std::string parent = out.find('/') == out.npos ? "." : out.substr(0, out.find_last_of('/') + 1);
+  const std::string parent =
+      out.find('/') == out.npos ? "." : out.substr(0, std::max<size_t>(out.find_last_of('/'), 1));
   make_directories(parent);
   if (!list_directory(out).empty()) {
     throw Error(ErrorCode::bad_input, "directory '" + out + "' is not empty", "name a new one");

@@ -57,6 +57,19 @@ TEST_F(Fs, ReadsPipesThatAreNamed) {
   EXPECT_NE(io_error([] { read_file("/dev/null"); }).find("cannot read"), std::string::npos);
 }
 
+TEST_F(Fs, PipesAndLinksAreNotReplaced) {
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  std::thread writer([&] { write_file_whole(at("pipe"), "through"); });
+  EXPECT_EQ(read_file(at("pipe")), "through");
+  writer.join();
+  ASSERT_EQ(symlink("file", at("link").c_str()), 0);
+  write_file_whole(at("link"), "linked");
+  EXPECT_EQ(read_file(at("file")), "linked");
+  struct stat st {};
+  ASSERT_EQ(lstat(at("link").c_str(), &st), 0);
+  EXPECT_TRUE(S_ISLNK(st.st_mode));
+}
+
 TEST_F(Fs, NamesThePathInErrors) {
   EXPECT_FALSE(try_read_file(at("absent")));
   EXPECT_FALSE(try_read_file(dir_.path()));

@@ -134,6 +134,13 @@ TEST(Cli, OperandsBeyondTheMemoryAreRefusedBeforeTheyAreFilled) {
   }
 }
 
+TEST(Cli, OutputThatDoesNotArriveIsAnError) {
+  for (const char* command : {"version", "arch list", "emit 'gemm m=20 n=24 k=28 dtype=f32'", "help run"}) {
+    const std::string text = text_of(std::string(command) + " 2>&1 >/dev/full", 1);
+    EXPECT_NE(text.find("cannot write the output: No space left"), std::string::npos) << command << text;
+  }
+}
+
 TEST(Cli, HelpNamesEveryCommandAndCompletionToo) {
   const std::string help = text_of("help");
   const std::string bash = text_of("completion bash"), zsh = text_of("completion zsh"),
