@@ -198,6 +198,7 @@ TEST(Dispatcher, RefusesBadProblemsAndNamesThem) {
 }
 
 TEST(Dispatcher, SelectsANewProblemWithinAMillisecond) {
+  if (TESSERA_SANITIZED) GTEST_SKIP() << "built with a sanitizer";
   Dispatcher d(options());
   double best = 1e9;
   for (int64_t m = 100; m < 120; ++m) {
