@@ -109,6 +109,7 @@ CudaDriver::CudaDriver(int ordinal) : cu_(require_driver()), ordinal_(ordinal) {
   }
   check(cu_.device_get(&device_, ordinal), "opening it");
   check(cu_.primary_retain(&context_, device_), "making its context");
+  reads_host_ = attribute(kAttributePageableMemory) != 0;
 }
 
 CudaDriver::~CudaDriver() {
@@ -265,6 +266,26 @@ void CudaDriver::zero(void* memory, size_t bytes, void* stream) {
 void CudaDriver::wait() {
   Current current(*this);
   check(cu_.synchronize(), "waiting");
+}
+
+void CudaDriver::require_own(const void* memory, const char* name) const {
+  constexpr int kAsked[] = {kPointerMemoryType, kPointerDevice};
+  unsigned type = 0;
+  int device = -1;
+  void* answers[] = {&type, &device};
+  if (cu_.pointer_facts(2, kAsked, answers, address(const_cast<void*>(memory)))) return;
+  const std::string self = "cuda:" + std::to_string(ordinal_);
+  if (type == kMemoryTypeDevice && device != device_) {
+    throw Error(ErrorCode::bad_input,
+                std::string("buffer ") + name + " is memory of device " + std::to_string(device) +
+                    ", the kernel runs on " + self,
+                "copy it there, or make a dispatcher for its device");
+  }
+  if (type == 0 && !reads_host_) {
+    throw Error(ErrorCode::bad_input,
+                std::string("buffer ") + name + " is no memory that " + self + " can reach",
+                "copy it to memory of the device");
+  }
 }
 
 int CudaDriver::attribute(int id) const {

@@ -39,6 +39,7 @@ class CudaDriver : public GpuDriver, public std::enable_shared_from_this<CudaDri
   void launch(const GpuLaunch& launch, void* params) override;
   void zero(void* memory, size_t bytes, void* stream) override;
   void wait() override;
+  void require_own(const void* memory, const char* name) const override;
 
   int attribute(int id) const;
   std::string name() const;
@@ -59,7 +60,8 @@ class CudaDriver : public GpuDriver, public std::enable_shared_from_this<CudaDri
   int ordinal_;
   Device device_ = 0;
   Context* context_ = nullptr;
-  std::mutex recording_;  // one at a time: they share what follows, made by the first
+  bool reads_host_ = false;  // memory of the host that CUDA knows nothing of
+  std::mutex recording_;     // one at a time: they share what follows, made by the first
   Stream* stream_ = nullptr;
   Event *before_ = nullptr, *after_ = nullptr;
 };

@@ -40,7 +40,9 @@ struct LaunchConfig {
 };
 
 inline constexpr int kAttributeClockKhz = 13, kAttributeMultiprocessors = 16, kAttributeL2Bytes = 38,
-                     kAttributeMajor = 75, kAttributeMinor = 76;
+                     kAttributeMajor = 75, kAttributeMinor = 76, kAttributePageableMemory = 88;
+inline constexpr int kPointerMemoryType = 2, kPointerDevice = 9;
+inline constexpr unsigned kMemoryTypeDevice = 2;  // 0: memory that CUDA knows nothing of
 inline constexpr int kFunctionMaxDynamicShared = 8;
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr int kCaptureThreadLocal = 1;
@@ -70,6 +72,7 @@ inline constexpr int kMapPromote128 = 2, kMapPromote256 = 3;
   X(upload, "cuMemcpyHtoD_v2", (DevicePtr, const void*, size_t))                                           \
   X(download, "cuMemcpyDtoH_v2", (void*, DevicePtr, size_t))                                               \
   X(copy, "cuMemcpyDtoD_v2", (DevicePtr, DevicePtr, size_t))                                               \
+  X(pointer_facts, "cuPointerGetAttributes", (unsigned, const int*, void**, DevicePtr))                    \
   X(set_bytes, "cuMemsetD8Async", (DevicePtr, unsigned char, size_t, Stream*))                             \
   X(stream_create, "cuStreamCreate", (Stream**, unsigned))                                                 \
   X(stream_destroy, "cuStreamDestroy_v2", (Stream*))                                                       \

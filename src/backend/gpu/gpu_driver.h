@@ -41,6 +41,9 @@ class GpuDriver : public DeviceMemory {
   virtual void launch(const GpuLaunch& launch, void* params) = 0;
   virtual void zero(void* memory, size_t bytes, void* stream) = 0;  // enqueues
   virtual void wait() = 0;                                          // for the whole device
+  // Error(bad_input) for memory that kernels of this device cannot read: another device's, or the host's own.
+  // `name` is the buffer's. Neither allocates nor waits.
+  virtual void require_own(const void* memory, const char* name) const = 0;
 };
 
 }  // namespace tessera

@@ -30,7 +30,21 @@ GpuKernel::~GpuKernel() {
 void GpuKernel::run(const Buffers& buffers) const {
   check_buffers(view_, buffers, packed_b_bytes());
   check(buffers);
+  check_memory(buffers);
   run_unchecked(buffers);
+}
+
+void GpuKernel::check_memory(const Buffers& buffers) const {
+  if (view_.k > 0) {
+    driver_->require_own(buffers.a, "a");
+    driver_->require_own(buffers.b, "b");
+  }
+  driver_->require_own(buffers.c, "c");
+  size_t d = 0;
+  for (const EpilogueStep& step : view_.epilogue) {
+    if (info(step.kind).takes_d) driver_->require_own(buffers.d[d++], "d");
+  }
+  if (buffers.workspace && workspace_bytes_) driver_->require_own(buffers.workspace, "workspace");
 }
 
 void GpuKernel::pack_b(const void*, void*, int64_t) const {

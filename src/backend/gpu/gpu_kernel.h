@@ -30,6 +30,8 @@ class GpuKernel : public Kernel {
  protected:
   // Beyond what every backend checks. Error(bad_input).
   virtual void check(const Buffers&) const {}
+  // That the device can reach the memory of what a run reads and writes. Error(bad_input).
+  void check_memory(const Buffers& buffers) const;
 
   tsr::GpuEpilogueArgs epilogue_args(const Buffers& buffers) const;
   // Vectors of four neighbours of C, and of D tensors where the steps read along rows, are aligned.
