@@ -2,7 +2,8 @@
 """tutorials_test.py ROOT BUILD_DIR: what the pages of docs/tutorials tell the reader to type works, in the order of the page.
 
 A line **NAME** before a fenced block makes it the file NAME; blocks of sh are run by bash, each in the page's folder, with a
-package installed from the build tree; what stands under <!-- needs MODULE --> only where Python has that module.
+package installed from the build tree; what stands under <!-- needs MODULE --> only where Python has that module. python3 is
+the interpreter that the Python tests run under (tests/python/runner.py).
 """
 import os
 import pathlib
@@ -23,7 +24,16 @@ def run(*command, **kwargs):
 
 
 def has_module(name, environment):
-    return subprocess.run([sys.executable, "-c", f"import {name}"], capture_output=True, env=environment).returncode == 0
+    return subprocess.run(["python3", "-c", f"import {name}"], capture_output=True, env=environment).returncode == 0
+
+
+def python_with_numpy():
+    """The first of runner.py's interpreters that has numpy, or else the one of this script."""
+    for python in (os.environ.get("TESSERA_PYTHON"), "/usr/bin/python3"):
+        if python and pathlib.Path(python).exists() and \
+                subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0:
+            return python
+    return sys.executable
 
 
 def follow(page, folder, environment):
@@ -54,8 +64,11 @@ def main():
         # bash -e lets a negated command fail in silence; this does not.
         (work / "not.sh").write_text('not() { if "$@"; then echo "should have failed: $*" >&2; exit 1; fi; }\n')
         library = next(prefix.rglob("libtessera_c.so.1"))
+        python = prefix / "bin" / "python3"
+        python.write_text(f'#!/bin/sh\nexec "{python_with_numpy()}" "$@"\n')
+        python.chmod(0o755)
         environment = dict(
-            os.environ, PATH=f"{prefix / 'bin'}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+            os.environ, PATH=f"{prefix / 'bin'}:{os.environ['PATH']}",
             LD_LIBRARY_PATH=str(library.parent), PKG_CONFIG_PATH=str(next(prefix.rglob("tessera.pc")).parent),
             PYTHONPATH=str(root / "python"), TESSERA_LIBRARY=str(library), TESSERA_CACHE_DIR=str(work / "cache"))
         for variable in ("TESSERA_DB", "TESSERA_PACK_PATH"):
