@@ -138,7 +138,8 @@ constexpr Rule kRules[] = {
        const int64_t threads = lanes(c, a), sums = saturated_product({c.block_m, c.block_n});
        const int64_t staged =
            saturated_product({int64_t{c.block_m} + c.block_n, c.block_k, bytes_of(v.a.type)});
-       return threads >= 1 && sums <= 64 * threads && staged <= 128 * threads;
+       return threads >= 1 && sums <= saturated_product({64, threads}) &&
+              staged <= saturated_product({128, threads});
      },
      "a lane keeps at most 64 sums and 128 bytes of a stage"},
     {"cp_async_smem", kCpAsync, reads("block stages"),
