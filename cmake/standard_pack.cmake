@@ -33,13 +33,13 @@ if(CMAKE_SCRIPT_MODE_FILE)
   file(MAKE_DIRECTORY ${OUT})
   foreach(arch IN LISTS archs)
     set(ENV{TESSERA_ARCH} ${arch})
-    set(create pack create --kernels-only --quiet --cover 95 --out ${OUT}/standard-${arch}.pack)
+    set(create pack create --kernels-only --quiet --out ${OUT}/standard-${arch}.pack)
     execute_process(
-      COMMAND ${TESSERA} ${create} --thread-counts 1,2,8,32 --suite cpu_gemm --dtype f32,bf16,i8
+      COMMAND ${TESSERA} ${create} --cover 95 --thread-counts 1,2,8,32 --suite cpu_gemm --dtype f32,bf16,i8
       RESULT_VARIABLE failed)
     if(NOT failed)
       execute_process(
-        COMMAND ${TESSERA} ${create} --thread-counts 1,8 --add --dtype f32,bf16
+        COMMAND ${TESSERA} ${create} --cover 97 --thread-counts 1,8 --add --dtype f32,bf16
                 --suite cpu_conv_fwd --suite cpu_conv_bwd_data --suite cpu_conv_bwd_weight
         RESULT_VARIABLE failed)
     endif()
