@@ -98,7 +98,7 @@ const Strategy& parse_strategy(const std::string& text, size_t* count) {
   const auto n = colon == text.npos ? std::nullopt : parse_int(std::string_view(text).substr(colon + 1));
   for (const Strategy& s : kStrategies) {
     if (s.name != name || s.counted != (n && *n > 0) || (!s.counted && colon != text.npos)) continue;
-    *count = s.counted ? static_cast<size_t>(*n) : SIZE_MAX;
+    *count = s.counted ? static_cast<size_t>(n.value_or(0)) : SIZE_MAX;
     return s;
   }
   throw Error(ErrorCode::bad_input, "unknown choice of candidates '" + text + "'",
