@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <numeric>
 
 #include "base/embedded.h"
 #include "base/fs.h"
@@ -187,6 +188,26 @@ void LearnedModel::inputs(const GemmView& v, const ArchSpec& a, std::span<const 
 
 void LearnedModel::predict(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                            std::span<double> us) const {
+  if (configs.size() <= kMostAsked) return predict_each(v, a, configs, us);
+  analytic_model().predict(v, a, configs, us);
+  thread_local std::vector<uint32_t> order;
+  thread_local std::vector<KernelConfig> best;
+  thread_local std::vector<double> best_us;
+  order.resize(configs.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::nth_element(order.begin(), order.begin() + kMostAsked, order.end(),
+                   [&](uint32_t x, uint32_t y) { return us[x] != us[y] ? us[x] < us[y] : x < y; });
+  best.clear();
+  for (size_t i = 0; i < kMostAsked; ++i) best.push_back(configs[order[i]]);
+  best_us.resize(kMostAsked);
+  predict_each(v, a, best, best_us);
+  const double last = *std::max_element(best_us.begin(), best_us.end());
+  for (double& u : us) u = std::max(u, last);
+  for (size_t i = 0; i < kMostAsked; ++i) us[order[i]] = best_us[i];
+}
+
+void LearnedModel::predict_each(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
+                                std::span<double> us) const {
   const AnalyticTerms terms(a);
   // Grown on the first call of a thread, then kept.
   thread_local std::vector<float> matrix;

@@ -51,8 +51,15 @@ class LearnedModel : public Model {
   const Json& made() const { return made_; }
   std::vector<FeatureShare> importance() const;  // largest first, features never asked for left out
 
+  // Of so many at most the trees are asked, those with the least analytic predictions, so that a new problem
+  // is selected within a millisecond. The others are put behind them.
+  static constexpr size_t kMostAsked = 256;
+
   void predict(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                std::span<double> us) const override;
+  // The trees' word on every one, however many they are.
+  void predict_each(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
+                    std::span<double> us) const;
   double band() const override { return band_; }
 
   // The trees' input for up to Forest::kRows configs: feature i of config r at out[i * kRows + r].

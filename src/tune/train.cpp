@@ -31,7 +31,7 @@ TrainingMatrix matrix_of(const TrainingData& data, Fold fold, const LearnedModel
     if (p.fold != fold) continue;
     const std::vector<double> us = analytic(data, p);
     std::vector<double> started = us;
-    if (start) start->predict(p.view, data.arch, p.configs, started);
+    if (start) start->predict_each(p.view, data.arch, p.configs, started);
     double total = 0;
     const size_t first_weight = m.weight.size();
     for (size_t first = 0; first < p.configs.size(); first += Forest::kRows) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/fs.h"
 #include "model/features.h"
 #include "space/space.h"
@@ -31,6 +33,33 @@ TEST(LearnedModel, CorrectsTheAnalyticModel) {
     const double factor = static_cast<float>(configs[i].tile_m) < 4.5F ? 1 : 0.5;
     EXPECT_NEAR(corrected[i], plain[i] * factor, 1e-6 * plain[i]);
   }
+}
+
+TEST(LearnedModel, TheTreesAreAskedOfTheMostPromising) {
+  const ArchSpec& gpu = find_arch("sm_90a");
+  const GemmView v = lower(Problem::parse("gemm m=4096 n=4096 k=4096 dtype=bf16"));
+  const auto configs = legal_configs(v, gpu);
+  ASSERT_GT(configs.size(), LearnedModel::kMostAsked);
+  std::vector<double> plain(configs.size()), each(configs.size()), us(configs.size());
+  analytic_model().predict(v, gpu, configs, plain);
+  halving().predict_each(v, gpu, configs, each);
+  halving().predict(v, gpu, configs, us);
+  std::vector<double> sorted = plain;
+  std::sort(sorted.begin(), sorted.end());
+  const double first_out = sorted[LearnedModel::kMostAsked];
+  double last = 0, least_behind = 1e9;
+  size_t asked = 0;
+  for (size_t i = 0; i < configs.size(); ++i) {
+    if (plain[i] >= first_out) continue;
+    EXPECT_DOUBLE_EQ(us[i], each[i]);
+    last = std::max(last, us[i]);
+    ++asked;
+  }
+  for (size_t i = 0; i < configs.size(); ++i) {
+    if (plain[i] > first_out) least_behind = std::min(least_behind, us[i]);
+  }
+  EXPECT_GT(asked, LearnedModel::kMostAsked / 2);
+  EXPECT_GE(least_behind, last);
 }
 
 TEST(LearnedModel, ImportanceCountsQuestionsByTheirDepth) {
