@@ -9,13 +9,18 @@ namespace {
 
 TEST(EvaluateVerb, PartsMeetInADirectory) {
   const TempDir dir(temp_directory());
-  const std::string db = " --db " + dir.path() + "/tune.sqlite", times = dir.path() + "/gemm.times";
-  // Of a network in the fold for tests.
-  text_of(
-      "tune 'gemm m=1 n=128 k=1024 dtype=f32 layout=rrr' 'gemm m=1 n=64 k=1216 dtype=f32 layout=rrr' "
-      "--threads 1 --candidates guided:3 --budget-ms 1" +
-      db);
-  text_of("db export " + times + db);
+  const std::string times = dir.path() + "/gemm.times";
+  const std::string one = "gemm m=1 n=128 k=1024 dtype=f32 layout=rrr",
+                    two = "gemm m=1 n=64 k=1216 dtype=f32 layout=rrr";  // of a network in the fold for tests
+  std::string db;
+  // Times of a core that others shared are left out, and a busy machine shares its cores.
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    db = " --db " + dir.path() + "/tune" + std::to_string(attempt) + ".sqlite";
+    text_of("tune '" + one + "' '" + two + "' --threads 1 --candidates guided:3 --budget-ms 1" + db);
+    text_of("db export " + times + db);
+    const std::string text = read_file(times);
+    if (text.find(one) != std::string::npos && text.find(two) != std::string::npos) break;
+  }
   const std::string judge =
       "evaluate --model analytic --budget-ms 1 --data " + times + " --directory " + dir.path() + "/fresh";
   const Json first = json_of(judge + " --shard 1/2");

@@ -62,9 +62,26 @@ def test_training_and_models(tmp_path):
 
 
 def test_a_model_is_judged(tmp_path):
-    database = tmp_path / "db"
     problems = ["gemm m=21 n=32 k=16 dtype=f32 layout=rrr", "gemm m=22 n=40 k=16 dtype=f32 layout=rrr"]
-    tessera.tune(problems, database=database, threads=1, candidates="guided:2", budget_ms=1)
+    for attempt in range(4):  # times of a core that others shared are left out, and a busy machine shares its cores
+        database = tmp_path / f"db{attempt}"
+        tessera.tune(problems, database=database, threads=1, candidates="guided:2", budget_ms=1)
+        if judged_everywhere(database, problems, tmp_path):
+            break
+    else:
+        raise AssertionError("a problem was left out, again and again")
+    with pytest.raises(tessera.BadInput, match="unknown fold 'all'"):
+        tessera.evaluate(database=database, fold="all")
+    with pytest.raises(tessera.BadInput, match="no database"):
+        tessera.evaluate(database="none")
+    with pytest.raises(tessera.BadInput, match="folds"):
+        tessera.evaluate(database=database, folds="test")
+    with pytest.raises(tessera.Error):
+        tessera.evaluate(tmp_path / "nothing.model", database=database, fold="train")
+
+
+def judged_everywhere(database, problems, tmp_path):
+    """Whether every problem is judged in one of the folds; what is judged is as it should be."""
     calls = []
     judged, folds = [], 0
     for fold in ("train", "valid", "test"):  # a problem's shape says in which of them it is
@@ -81,15 +98,8 @@ def test_a_model_is_judged(tmp_path):
         judged += [row["problem"] for row in answer["rows"]]
         assert len((tmp_path / f"{fold}.csv").read_text().splitlines()) == 1 + len(answer["rows"])
         assert "id=\"scores\"" in (tmp_path / f"{fold}.html").read_text()
-    assert sorted(judged) == problems and folds and calls
-    with pytest.raises(tessera.BadInput, match="unknown fold 'all'"):
-        tessera.evaluate(database=database, fold="all")
-    with pytest.raises(tessera.BadInput, match="no database"):
-        tessera.evaluate(database="none")
-    with pytest.raises(tessera.BadInput, match="folds"):
-        tessera.evaluate(database=database, folds="test")
-    with pytest.raises(tessera.Error):
-        tessera.evaluate(tmp_path / "nothing.model", database=database, fold="train")
+    assert set(judged) <= set(problems) and bool(judged) == bool(folds) == bool(calls)
+    return sorted(judged) == problems
 
 
 def test_what_cannot_be_measured_is_said(tmp_path):
