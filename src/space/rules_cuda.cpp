@@ -169,7 +169,8 @@ constexpr Rule kRules[] = {
      "the accumulators of tile_m x tile_n exceed half of a thread's registers"},
     {"simt_loads", kSimt, reads("block tile"),
      [](V, C c, A) {
-       return saturated_product({int64_t{c.block_m} + c.block_n, c.block_k}) <= 32 * simt_threads(c);
+       return saturated_product({int64_t{c.block_m} + c.block_n, c.block_k}) <=
+              saturated_product({32, simt_threads(c)});
      },
      "a thread stages at most 32 elements at a time"},
     {"simt_stages", kSimt, reads("stages"), [](V, C c, A) { return c.stages <= 2; },
