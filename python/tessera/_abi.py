@@ -100,7 +100,7 @@ def library() -> ctypes.CDLL:
         else:
             raise errors.IoError("io: the shared library cannot be loaded: " + "; ".join(why) +
                                  "; name it in TESSERA_LIBRARY")
-        loaded.tsr_abi_version.restype = c_uint32
+        loaded.tsr_abi_version.restype = _FUNCTIONS["tsr_abi_version"][0]
         if loaded.tsr_abi_version() != ABI_VERSION:  # another one may lack functions
             raise errors.Unsupported(f"unsupported: {path} has version {loaded.tsr_abi_version()} of the ABI, this "
                                      f"package needs {ABI_VERSION}; install both from one release")

@@ -9,8 +9,6 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kTileRows = 16;
-
 LinesAxis lines_axis(const WindowAxis& a) {
   const int64_t spread = std::abs(a.spread);
   // Where taps meet every step-th coordinate only, those between are left out.
@@ -31,12 +29,13 @@ int64_t LinesAxis::blank() const { return first < 0 ? ceil_div(-first, every) : 
 int64_t LinesAxis::filled() const { return first < size ? ceil_div(size - first, every) : 0; }
 
 bool LinesShape::as_one(int64_t lines) const {
-  return ceil_div((lines - 1) * walked + x.positions, kTileRows) <= lines * ceil_div(x.positions, kTileRows);
+  return ceil_div((lines - 1) * walked + x.positions, kLinesTileRows) <=
+         lines * ceil_div(x.positions, kLinesTileRows);
 }
 
 int64_t LinesShape::tiles_of(int64_t lines) const {
-  return as_one(lines) ? ceil_div((lines - 1) * walked + x.positions, kTileRows)
-                       : lines * ceil_div(x.positions, kTileRows);
+  return as_one(lines) ? ceil_div((lines - 1) * walked + x.positions, kLinesTileRows)
+                       : lines * ceil_div(x.positions, kLinesTileRows);
 }
 
 int64_t LinesShape::lines_read(int64_t lines) const {

@@ -238,8 +238,7 @@ struct Cpu {
 
   // Taps from copies of an image's lines. What one group of one part takes, times the parts.
   void amx_lines() {
-    constexpr double kLine = 40;         // cycles of copying a line, beside its bytes
-    constexpr double kBlockRows = 2048;  // rows that the driver passes at a time
+    constexpr double kLine = 40;  // cycles of copying a line, beside its bytes
     const int group = k_group(compute_type(left.type, inst));
     const Window part = first_part();
     const LinesShape s = lines_shape(part, group, inst.k);
@@ -272,7 +271,7 @@ struct Cpu {
     const double at_once = std::min(
         std::max(static_cast<double>(a.l2.bytes) / 4 / std::max(bytes * w.groups / planes, 1.0), 1.0) *
             plane_tiles,
-        kBlockRows / 16);
+        static_cast<double>(kLinesBlockRows) / kLinesTileRows);
     w.overhead += std::ceil(row_tiles / at_once) * (t.block_call * w.col_tiles + t.amx_config);
   }
 

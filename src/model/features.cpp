@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/groups_shape.h"
+#include "core/tile_math.h"
 #include "model/analytic.h"
 
 namespace tessera {
@@ -22,8 +23,7 @@ double page_offset(const Operand& o) { return double(o.leading() * bytes_of(o.ty
 
 // Bytes that all rows begin at a multiple of, as a power of two; at most a line of L2.
 double log2_align(const Operand& o) {
-  constexpr uint64_t kLine = 128;
-  return std::countr_zero(static_cast<uint64_t>(o.leading() * bytes_of(o.type)) | kLine);
+  return std::countr_zero(static_cast<uint64_t>(o.leading() * bytes_of(o.type) | kTmaLine));
 }
 
 // Parts that k is cut into, and the steps of one workgroup along its own.

@@ -229,15 +229,18 @@ void* DeviceCopies::add(const GuardedBuffer& host) {
 }
 
 void DeviceCopies::renew(void* to, const GuardedBuffer& host) {
-  memory_->fill(static_cast<char*>(to) - kBand, kBandByte, kBand);
   memory_->upload(to, host.data(), host.size());
-  memory_->fill(static_cast<char*>(to) + host.size(), kBandByte, kBand);
+  guard(to, host.size());
 }
 
 void DeviceCopies::renew(void* to, unsigned char byte, size_t bytes) {
-  memory_->fill(static_cast<char*>(to) - kBand, kBandByte, kBand);
   memory_->fill(to, byte, bytes);
-  memory_->fill(static_cast<char*>(to) + bytes, kBandByte, kBand);
+  guard(to, bytes);
+}
+
+void DeviceCopies::guard(void* data, size_t bytes) {
+  memory_->fill(static_cast<char*>(data) - kBand, kBandByte, kBand);
+  memory_->fill(static_cast<char*>(data) + bytes, kBandByte, kBand);
 }
 
 std::string DeviceCopies::fetch(size_t index, const GuardedBuffer& host) const {

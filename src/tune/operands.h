@@ -42,6 +42,7 @@ class DeviceCopies {
 
  private:
   void clear() noexcept;
+  void guard(void* data, size_t bytes);  // the bands on both sides of it
   DeviceMemory* memory_ = nullptr;
   std::vector<void*> blocks_;
 };

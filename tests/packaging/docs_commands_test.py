@@ -39,7 +39,9 @@ def main():
         for page in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
             for number, verb, words in commands(page):
                 place = f"{page.relative_to(root)}:{number}: tessera {verb} {words}"
-                text = helps.setdefault(verb, start(f"tessera help {verb}"))
+                if verb not in helps:
+                    helps[verb] = start(f"tessera help {verb}")
+                text = helps[verb]
                 if text.returncode != 0:
                     errors.append(f"{place}: no such verb")
                     continue

@@ -4,12 +4,7 @@ import pathlib
 import subprocess
 import sys
 
-
-def run(*command, **kwargs):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **kwargs)
-    if done.returncode != 0:
-        sys.exit(f"failed: {' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}")
-    return done.stdout
+from commands import run
 
 
 def main():

@@ -7,19 +7,13 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 
+from commands import run
+
 HERE = pathlib.Path(__file__).resolve().parent
 TEXT_SUFFIXES = {".cmake", ".pc", ".h", ".1", ".fish", ""}
-
-
-def run(*command, **kwargs):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **kwargs)
-    if done.returncode != 0:
-        sys.exit(f"failed: {' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}")
-    return done.stdout
 
 
 def expect(condition, text):

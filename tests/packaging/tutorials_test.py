@@ -12,15 +12,10 @@ import subprocess
 import sys
 import tempfile
 
+from commands import run
+
 FENCE = re.compile(r"(?:^\*\*(?P<file>[\w.]+)\*\*\n\n)?(?:^<!-- needs (?P<needs>\w+) -->\n)?"
                    r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.S | re.M)
-
-
-def run(*command, **kwargs):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **kwargs)
-    if done.returncode != 0:
-        sys.exit(f"failed: {' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}")
-    return done.stdout
 
 
 def has_module(name, environment):

@@ -87,7 +87,6 @@ class AmxKernel : public CpuKernel {
   }
 
  private:
-  static constexpr int64_t kTileBytes = 1024;
   // The resident operand has at least this many lanes, so that the other one, streaming from beyond L2, meets
   // enough multiplications per byte.
   static constexpr int64_t kLeastLanes = 256;

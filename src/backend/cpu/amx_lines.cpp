@@ -19,8 +19,6 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kTileRows = 16, kTileBytes = 1024;
-
 // Lines [line0, line0 + lines) of the planes (image, position along z) [plane0, plane0 + planes), which are
 // whole where there are several.
 struct Block {
@@ -90,8 +88,6 @@ class AmxLinesKernel : public CpuKernel {
   }
 
  private:
-  // Of a block: rows enough for what is read of B, as long as its lines stay in the second-level cache.
-  static constexpr int64_t kMostRows = 2048;
   // Lines of a block for each that it reads beyond its own.
   static constexpr int64_t kLinesPerExtra = 3;
 
@@ -119,14 +115,16 @@ class AmxLinesKernel : public CpuKernel {
     const int64_t extra = shape_.lines_read(1) - shape_.lines_read(0) > 0 ? shape_.lines_read(1) - 1 : 0;
     const int64_t least = std::min(whole, std::max<int64_t>(kLinesPerExtra * extra, 1));
     block_lines_ = whole;
-    while (block_lines_ > least && (bytes(block_lines_) > cache || block_lines_ * shape_.walked > kMostRows))
+    while (block_lines_ > least &&
+           (bytes(block_lines_) > cache || block_lines_ * shape_.walked > kLinesBlockRows))
       block_lines_ = std::max(least, ceil_div(block_lines_, 2));
     block_lines_ = ceil_div(whole, ceil_div(whole, block_lines_));
     block_planes_ = 1;
     if (block_lines_ == whole) {
       const int64_t tiles = shape_.tiles_of(whole);
       block_planes_ = std::clamp<int64_t>(
-          std::min(cache / std::max<int64_t>(bytes(whole), 1), kMostRows / (tiles * kTileRows)), 1, planes_);
+          std::min(cache / std::max<int64_t>(bytes(whole), 1), kLinesBlockRows / (tiles * kLinesTileRows)), 1,
+          planes_);
       if (planes_ >= threads_) block_planes_ = std::min(block_planes_, planes_ / threads_);
     }
   }
@@ -172,15 +170,15 @@ class AmxLinesKernel : public CpuKernel {
     for (int64_t p = 0; p < block_planes_; ++p) {
       for (int64_t line = 0; line < (as_one ? 1 : block_lines_); ++line) {
         const int64_t tiles =
-            as_one ? shape_.tiles_of(block_lines_) : ceil_div(shape_.x.positions, kTileRows);
+            as_one ? shape_.tiles_of(block_lines_) : ceil_div(shape_.x.positions, kLinesTileRows);
         for (int64_t t = 0; t < tiles; ++t)
-          tile_at_.push_back(p * plane_bytes_ + line * line_bytes_ + t * kTileRows * row_bytes_);
+          tile_at_.push_back(p * plane_bytes_ + line * line_bytes_ + t * kLinesTileRows * row_bytes_);
       }
     }
     // The last tile reads rows that are none of C's behind the lines.
     int64_t end = block_planes_ * plane_bytes_ + shape_.x.blank() * shape_.pixel * element_;
     for (const long long at : step_at_)
-      end = std::max<int64_t>(end, tile_at_.back() + at + (kTileRows - 1) * row_bytes_ + 64);
+      end = std::max<int64_t>(end, tile_at_.back() + at + (kLinesTileRows - 1) * row_bytes_ + 64);
     copy_bytes_ = round_up(end, 64);
   }
 
@@ -190,7 +188,7 @@ class AmxLinesKernel : public CpuKernel {
   int64_t sums_bytes() const { return int64_t{config_.tile_m} * config_.tile_n * 4; }
   int64_t table_bytes() const {
     return round_up(
-        static_cast<int64_t>(tile_at_.size()) * kTileRows * static_cast<int64_t>(sizeof(long long)), 64);
+        static_cast<int64_t>(tile_at_.size()) * kLinesTileRows * static_cast<int64_t>(sizeof(long long)), 64);
   }
   int64_t thread_bytes() const { return sums_bytes() + table_bytes() + copy_bytes_; }
   int64_t blocks() const {
@@ -351,9 +349,9 @@ class AmxLinesKernel : public CpuKernel {
     const int64_t across = shape_.x.positions, down = shape_.y.positions;
     const int64_t apart = view_.c_rows ? view_.c_rows->step[2] : 1;
     const bool as_one = shape_.as_one(block_lines_);
-    const int64_t pitch = as_one ? shape_.walked : round_up(across, kTileRows);
+    const int64_t pitch = as_one ? shape_.walked : round_up(across, kLinesTileRows);
     const int64_t plane_rows =
-        as_one ? round_up((block.lines - 1) * pitch + across, kTileRows) : block.lines * pitch;
+        as_one ? round_up((block.lines - 1) * pitch + across, kLinesTileRows) : block.lines * pitch;
     std::fill(rows, rows + block.planes * plane_rows, -1LL);
     for (int64_t p = 0; p < block.planes; ++p) {
       for (int64_t line = 0; line < block.lines; ++line) {
@@ -363,7 +361,7 @@ class AmxLinesKernel : public CpuKernel {
         for (int64_t i = 0; i < across; ++i) to[i] = row + i * apart;
       }
     }
-    return block.planes * plane_rows / kTileRows;
+    return block.planes * plane_rows / kLinesTileRows;
   }
 
   // What the groups of a block read and write, where each takes parts of lines of memory that the hardware
@@ -428,7 +426,7 @@ class AmxLinesKernel : public CpuKernel {
     args.step_at = step_at_.data();
     args.steps = steps;
     args.tails = tails;
-    args.rows = place_rows(block, rows) * kTileRows;
+    args.rows = place_rows(block, rows) * kLinesTileRows;
     epilogue.rows = rows;
     for (int64_t g = group0; g < group1; ++g) {
       next_input.fetch(g - group0, group1 - group0);

@@ -7,6 +7,8 @@
 
 namespace tessera {
 
+constexpr int64_t kTileBytes = 1024;  // of a tile in memory: 16 rows of 64
+
 // Tiles of 16 rows x 64 bytes while it lives. Costs about as much as four multiplications of tiles, so it is
 // set up once per piece and not by the kernel.
 class TileConfiguration {
