@@ -12,6 +12,10 @@ struct Realign {
 
   // A warp a segment of a row. Reads no 16 bytes that hold none of the row's.
   static __device__ __forceinline__ void run(const RealignParams& params) {
+    // The kernel before it may write what is copied, or read the copies of the call before. The one after it
+    // waits for all of them, so it may take its place already.
+    ptx::wait_for_previous_kernel();
+    ptx::let_next_kernel_start();
     constexpr int kSegment = kRealignSegment, kStep = 512;  // bytes; of a warp at once
     const int lane = threadIdx.x % 32;
     const i64 warps = static_cast<i64>(gridDim.x) * (kThreads / 32);
@@ -36,7 +40,6 @@ struct Realign {
         }
       }
     }
-    ptx::let_next_kernel_start();
   }
 };
 

@@ -55,7 +55,7 @@ class TmaWsKernel : public GpuKernel {
       tsr::RealignParams r = copies_;
       if (r.jobs[0].rows) a = r.jobs[0].to = memory + copy_a_, r.jobs[0].from = buffers.a;
       if (r.jobs[1].rows) b = r.jobs[1].to = memory + copy_b_, r.jobs[1].from = buffers.b;
-      driver_->launch({realign_, realign_grid_, tsr::kRealignThreads, 0, buffers.stream, false}, &r);
+      driver_->launch({realign_, realign_grid_, tsr::kRealignThreads, 0, buffers.stream, true}, &r);
     }
     if (config_.swap_ab) std::swap(a, b);
     tsr::TmaWsParams p;
