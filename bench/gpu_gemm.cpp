@@ -2,6 +2,8 @@
 //   dtype=bf16  policy=model|model_topk  top_k=3  every=1  offset=0 (rows of the suite)  limit=0  rounds=7
 //   final_ms=1.5 max_mb=4000  all_algos=1  configs=0 (N: time N legal configs of each problem, see
 //   gpu_configs.h, and compare their results; OUT.csv then holds these, and cuBLASLt is left out)
+//   --all-configs (every legal one instead; OUT.csv then tells of each problem the best and the models'
+//   choices)
 //   ahead=0 (1: needs no device, only compiles the configs into the kernel cache, to be carried to one)
 // cuBLASLt: its first choice, and the best of the algorithms it offers (64 MiB of workspace). Launches are
 // replayed as CUDA graphs over buffer sets beyond the L2 cache, candidates interleaved, data random. Results
@@ -10,6 +12,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <future>
@@ -21,6 +24,7 @@
 #include "cuda_graphs.h"
 #include "gpu_configs.h"
 #include "lt_matmul.h"
+#include "oracle.h"
 #include "tessera/dispatcher.h"
 #include "tune/element.h"
 #include "tune/operands.h"
@@ -35,6 +39,9 @@ std::map<std::string, std::string> options = {
     {"limit", "0"},    {"rounds", "7"},     {"final_ms", "1.5"}, {"max_mb", "4000"}, {"all_algos", "1"},
     {"warm_ms", "60"}, {"configs", "0"},    {"ahead", "0"}};
 double number(const char* key) { return std::atof(options[key].c_str()); }
+constexpr const char *kAllFlag = "--all-configs", *kAll = "all";
+bool all_configs() { return options["configs"] == kAll; }
+size_t most_configs() { return all_configs() ? SIZE_MAX : static_cast<size_t>(number("configs")); }
 
 // ||x - y|| / ||y|| over what both hold, at most most_bytes of it.
 double difference(DType t, const void* x, const void* y, size_t count, size_t most_bytes) {
@@ -82,7 +89,7 @@ int main(int argc, char** argv) {
   if (argc < 3) return std::printf("gpu_gemm SUITE.csv OUT.csv [key=value ...]\n"), 2;
   setvbuf(stdout, nullptr, _IOLBF, 0);
   for (int i = 3; i < argc; ++i) {
-    const std::string a = argv[i];
+    const std::string a = argv[i] == std::string(kAllFlag) ? std::string("configs=") + kAll : argv[i];
     const size_t e = a.find('=');
     if (e == a.npos || !options.count(a.substr(0, e))) return std::printf("unknown option %s\n", argv[i]), 2;
     options[a.substr(0, e)] = a.substr(e + 1);
@@ -91,7 +98,7 @@ int main(int argc, char** argv) {
     KernelCache cache({});
     for (const SuiteRow& row : drawn_rows(argv[1])) {
       const GemmView v = lower(row.problem);
-      compile_ahead(v, sample_configs(v, find_arch("sm_90a"), static_cast<size_t>(number("configs"))), cache);
+      compile_ahead(v, sample_configs(v, find_arch("sm_90a"), most_configs()), cache);
     }
     return 0;
   }
@@ -104,12 +111,14 @@ int main(int argc, char** argv) {
   o.background = false;
   o.top_k = static_cast<int>(number("top_k"));
   Dispatcher dispatcher(o);
-  FILE* csv = std::fopen(argv[2], "w");
-  const auto configs = static_cast<size_t>(number("configs"));
+  const size_t configs = most_configs();
   std::unique_ptr<Workshop> workshop = configs ? std::make_unique<Workshop>() : nullptr;
-  if (configs)
+  std::unique_ptr<Oracle> oracle =
+      all_configs() ? std::make_unique<Oracle>(argv[2], o.device, workshop->arch()) : nullptr;
+  FILE* csv = oracle ? nullptr : std::fopen(argv[2], "w");
+  if (configs && csv)
     std::fprintf(csv, "name,problem,config,predicted_us,us\n");
-  else
+  else if (csv)
     std::fprintf(csv,
                  "name,problem,config,predicted_us,ours_us,lt_first_us,lt_best_us,lt_algos,tflops,rel_error,"
                  "jit_ms,select_us\n");
@@ -165,6 +174,7 @@ int main(int argc, char** argv) {
       void* reference = reinterpret_cast<char*>(pool) + all * sets;
       if (configs) {
         double best = 1e30, chosen = 0;
+        std::map<std::string, double> times;
         for (const auto& k : kernels) {
           if (!k) continue;
           Timed c{
@@ -190,14 +200,18 @@ int main(int argc, char** argv) {
           for (int r = 0; r < 4; ++r) c.us.push_back(replay(c));
           std::sort(c.us.begin(), c.us.end());
           CU(cuGraphExecDestroy(c.graph));
-          std::fprintf(csv, "%s,%s,%s,%.2f,%.3f\n", row.name.c_str(), to_string(p).c_str(),
-                       to_string(k->choice().config).c_str(), k->choice().predicted_us, c.us[1]);
+          const std::string config = to_string(k->choice().config);
+          times[config] = c.us[1];
+          if (csv)
+            std::fprintf(csv, "%s,%s,%s,%.2f,%.3f\n", row.name.c_str(), to_string(p).c_str(), config.c_str(),
+                         k->choice().predicted_us, c.us[1]);
           best = std::min(best, c.us[1]);
           if (chosen == 0) chosen = c.us[1];
         }
         std::printf("%-36s %-56s best %8.2f chosen %8.2f  %.3f of %zu\n", row.name.c_str(),
                     to_string(p).c_str(), best, chosen, best / chosen, kernels.size());
-        std::fflush(csv);
+        if (oracle) oracle->add(p, times);
+        if (csv) std::fflush(csv);
         kernels.clear();
         CU(cuMemFree_v2(pool));
         continue;
@@ -285,6 +299,7 @@ int main(int argc, char** argv) {
                 t.count, std::exp(t.best / t.count), std::exp(t.first / t.count));
   }
   std::printf("%d problems, %d wrong, %d failed\n", done, wrong, failed);
-  std::fclose(csv);
+  if (oracle) oracle->print();
+  if (csv) std::fclose(csv);
   return wrong || failed ? 1 : 0;
 }
