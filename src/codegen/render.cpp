@@ -8,6 +8,7 @@
 #include "core/family.h"
 #include "core/groups_shape.h"
 #include "core/lines_shape.h"
+#include "core/packed_shape.h"
 #include "core/tile_math.h"
 #include "tessera/error.h"
 
@@ -43,7 +44,7 @@ void add_epilogue(Prelude& prelude, const Epilogue& e) {
 void add_steps(Prelude& prelude, const GemmView& v, const KernelConfig& c) {
   prelude.number("a_along_k", v.a.row_major());
   prelude.number("a_table", v.a.patches && !c.pack_a);
-  prelude.number("a_step", v.a.row_major() ? 4 : c.pack_a ? 4 * c.tile_m : 0);
+  prelude.number("a_step", v.a.row_major() ? 4 : c.pack_a && !packs_all_rows(v) ? 4 * c.tile_m : 0);
   prelude.number("b_step", c.pack_b ? 4 * c.tile_n : 0);
 }
 

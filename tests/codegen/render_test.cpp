@@ -102,7 +102,7 @@ TEST(Render, WhatShapesTheCodeIsInTheName) {
   add(rendered(kProblem, "cpu_direct tile=6x64 inst=1x16x1 swap_ab=1"));
   add(rendered("gemm m=64 n=64 k=64 dtype=f16 layout=rcr out=f32", "cpu_direct tile=6x64 inst=1x16x1"));
   add(rendered("gemm m=64 n=64 k=64 dtype=f32 layout=crr", kConfig));
-  add(rendered("gemm m=64 n=64 k=64 dtype=f32 layout=crr", kConfig + " pack_a=1"));
+  add(rendered("gemm m=256 n=64 k=64 dtype=f32 layout=crr", kConfig + " pack_a=1"));
   add(rendered(kProblem, kConfig + " pack_b=0"));
   add(rendered(kProblem, kConfig, "x86_avx512"));  // other flags
   add(rendered(kProblem, "cpu_packed tile=6x16 inst=1x8x1", "x86_avx2"));

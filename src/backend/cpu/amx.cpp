@@ -240,8 +240,8 @@ class AmxKernel : public CpuKernel {
   // The right operand from row k and column n on, which is patches or comes in blocks.
   void pack_gathered(PanelSource words, int64_t k, int64_t n, const PanelShape& shape, char* out) const {
     if (view_.b.patches) {
-      pack_patch_panel(pack_panel_avx512, *view_.window, words, {k, shape.depth, n, shape.live}, tile_n_,
-                       out);
+      pack_patch_panel(pack_panel_avx512, pack_scattered_avx512, *view_.window, words,
+                       {k, shape.depth, n, shape.live}, tile_n_, out);
     } else {
       words.data += n * words.lane_stride * bytes_of(words.memory);
       pack_block_panel(pack_panel_avx512, view_.b, taps_, words, k, shape, out);

@@ -14,6 +14,9 @@ constexpr int64_t kStrip = 16384;
 
 bool inside(const WindowAxis& a, int64_t coordinate) { return coordinate >= 0 && coordinate < a.size; }
 
+// The least i >= 0 with i * step >= distance.
+int64_t steps_until(int64_t distance, int64_t step) { return distance <= 0 ? 0 : ceil_div(distance, step); }
+
 void clear_pieces(char* to, int64_t to_step, int64_t bytes, int64_t count) {
   for (; count > 0; --count, to += to_step) std::memset(to, 0, static_cast<size_t>(bytes));
 }
@@ -66,11 +69,6 @@ class Line {
       copy_edge(line, at + i * x.step, first, columns, out + i * row_bytes);
   }
 
-  // The least i with i * step >= distance.
-  static int64_t steps_until(int64_t distance, int64_t step) {
-    return distance <= 0 ? 0 : ceil_div(distance, step);
-  }
-
   // `count` elements from the `first` on of the taps from coordinate u on, some of which may not exist.
   void copy_edge(const char* line, int64_t u, int64_t first, int64_t count, char* out) const {
     const WindowAxis& x = w_.axes[2];
@@ -112,22 +110,34 @@ void gather_patches(const Window& w, const char* images, int element, const Patc
 void point_at_patches(const Window& w, const char* images, int element, const PatchPiece& piece,
                       const char* zeros, const char** table, int64_t table_rows) {
   const WindowAxis &z = w.axes[0], &y = w.axes[1], &x = w.axes[2];
-  for (int64_t row = piece.row, end = piece.row + piece.rows; row < end;) {
-    const int64_t outer = row / x.positions, middle = outer / y.positions;
-    const int64_t p2 = row % x.positions, count = std::min(x.positions - p2, end - row);
-    const char* image = images + middle / z.positions * w.image_stride * element;
-    for (int64_t t = 0; t < piece.cols; ++t) {
-      const int64_t tap = piece.col + t, lines = tap / x.taps;
-      const int64_t at0 = middle % z.positions * z.step + lines / y.taps * z.spread + z.shift,
-                    at1 = outer % y.positions * y.step + lines % y.taps * y.spread + y.shift;
+  const int64_t first_line = piece.row / x.positions, first_plane = first_line / y.positions;
+  const int64_t step = x.step * x.stride * element;  // from one patch of a line to the next
+  for (int64_t t = 0; t < piece.cols; ++t, table += table_rows) {
+    const int64_t tap = piece.col + t, lines = tap / x.taps;
+    const int64_t shift0 = lines / y.taps * z.spread + z.shift, shift1 = lines % y.taps * y.spread + y.shift,
+                  shift2 = tap % x.taps * x.spread + x.shift;
+    const int64_t lo = steps_until(-shift2, x.step), hi = steps_until(x.size - shift2, x.step);
+    int64_t p0 = first_plane % z.positions, p1 = first_line % y.positions, p2 = piece.row % x.positions;
+    const char* image = images + first_plane / z.positions * w.image_stride * element;
+    for (int64_t row = 0; row < piece.rows;) {
+      const int64_t count = std::min(x.positions - p2, piece.rows - row);
+      const int64_t at0 = p0 * z.step + shift0, at1 = p1 * y.step + shift1;
       const bool on_line = inside(z, at0) && inside(y, at1);
-      const char* line = on_line ? image + (at0 * z.stride + at1 * y.stride) * element : image;
-      int64_t at2 = p2 * x.step + tap % x.taps * x.spread + x.shift;
-      const char** to = table + t * table_rows + (row - piece.row);
-      for (int64_t i = 0; i < count; ++i, at2 += x.step)
-        to[i] = on_line && inside(x, at2) ? line + at2 * x.stride * element : zeros;
+      const int64_t begin = on_line ? std::clamp<int64_t>(lo - p2, 0, count) : count;
+      const int64_t end = on_line ? std::clamp<int64_t>(hi - p2, begin, count) : count;
+      const char** to = table + row;
+      std::fill(to, to + begin, zeros);
+      const int64_t at = (at0 * z.stride + at1 * y.stride + (p2 * x.step + shift2) * x.stride) * element;
+      for (int64_t i = begin; i < end; ++i) to[i] = image + (at + i * step);
+      std::fill(to + end, to + count, zeros);
+      row += count;
+      p2 = 0;
+      if (++p1 < y.positions) continue;
+      p1 = 0;
+      if (++p0 < z.positions) continue;
+      p0 = 0;
+      image += w.image_stride * element;
     }
-    row += count;
   }
 }
 
@@ -157,9 +167,41 @@ void pack_patch_rows(PackRows pack, const Window& w, const PanelSource& words, c
   }
 }
 
-void pack_patch_panel(PackPanel pack, const Window& w, const PanelSource& words, const PatchPiece& piece,
-                      int width, char* out) {
+namespace {
+
+// Channels of a tap that are worth an address of their own for each patch.
+constexpr int64_t kScatteredChannels = 12, kScatteredRows = 64;
+
+// Each tap's rows by where they lie.
+void pack_scattered_panel(PackScattered pack, const Window& w, const PanelSource& words,
+                          const PatchPiece& piece, int width, char* out) {
+  static constexpr char kZeros[512] = {};  // as wide as a panel
   const int element = bytes_of(words.memory);
+  const char* table[kScatteredRows];
+  for (int64_t row = 0; row < piece.rows;
+       row += kScatteredRows, out += kScatteredRows / words.group * width * 4) {
+    const int64_t rows = std::min(kScatteredRows, piece.rows - row);
+    for (int64_t col = piece.col, end = piece.col + piece.cols; col < end;) {
+      const int64_t tap = col / w.channels, channel = col - tap * w.channels;
+      const int64_t lanes = std::min(w.channels - channel, end - col), lane = col - piece.col;
+      point_at_patches(w, words.data + channel * element, element, {piece.row + row, rows, tap, 1}, kZeros,
+                       table, 0);
+      for (int64_t i = rows; i % words.group != 0; ++i) table[i] = kZeros;
+      col += lanes;
+      const int64_t written = col < end ? lanes : std::min(round_up(lane + lanes, 16), int64_t{width}) - lane;
+      pack(table, ceil_div(rows, int64_t{words.group}), words.group, static_cast<int>(lanes),
+           static_cast<int>(written), width, out + lane * 4);
+    }
+  }
+}
+
+}  // namespace
+
+void pack_patch_panel(PackPanel pack, PackScattered scattered, const Window& w, const PanelSource& words,
+                      const PatchPiece& piece, int width, char* out) {
+  const int element = bytes_of(words.memory);
+  if (scattered && are_words(words) && words.group <= 2 && w.channels >= kScatteredChannels)
+    return pack_scattered_panel(scattered, w, words, piece, width, out);
   if (are_words(words) && words.group == 1) {
     const int64_t whole = std::min<int64_t>(round_up(piece.cols, 16), width), row = int64_t{width} * 4;
     gather_patches(w, words.data, element, piece, out, row);

@@ -27,9 +27,9 @@ void pack_patch_rows(PackRows pack, const Window& w, const PanelSource& words, c
                      int64_t row_bytes, char* out);
 
 // The same as a panel with k down the rows of the patches: piece.cols are the panel's live lanes. The piece
-// starts at a whole k group.
-void pack_patch_panel(PackPanel pack, const Window& w, const PanelSource& words, const PatchPiece& piece,
-                      int width, char* out);
+// starts at a whole k group. `scattered` may be null.
+void pack_patch_panel(PackPanel pack, PackScattered scattered, const Window& w, const PanelSource& words,
+                      const PatchPiece& piece, int width, char* out);
 
 // A panel of rows [k, k + depth) of an operand whose rows come in blocks, taken in the order of `blocks` (all
 // where that is empty): words.data is row 0 of block 0 at the panel's first lane.

@@ -72,4 +72,8 @@ PackRows row_packer(int vector_bits) {
   return pack_rows_plain;
 }
 
+PackScattered scattered_packer(int vector_bits) {
+  return vector_bits == 512 ? pack_scattered_avx512 : nullptr;
+}
+
 }  // namespace tessera

@@ -32,15 +32,24 @@ using PackPanel = void (*)(const PanelSource&, const PanelShape&, void* panel);
 // Rows (lanes) whose k is contiguous (k_stride 1), each to a row of words of its own, `row_bytes` apart.
 using PackRows = void (*)(const PanelSource&, int64_t depth, int64_t rows, int64_t row_bytes, void* out);
 
+// Lanes side by side in memory, the elements of k each in a row of its own: word (step, lane) holds element
+// `lane` of rows[step * group], ..., which are words as they lie. `live` lanes are read; up to `written`,
+// less than 16 more, become zero.
+using PackScattered = void (*)(const char* const* rows, int64_t steps, int group, int live, int written,
+                               int64_t width, void* panel);
+
 // The fastest packers for vectors of this width: 512 (AVX-512), 256 (AVX2), else plain C++.
 PackPanel panel_packer(int vector_bits);
 PackRows row_packer(int vector_bits);
+PackScattered scattered_packer(int vector_bits);  // of groups of 1 and 2; null: there is none
 
 void pack_panel_plain(const PanelSource&, const PanelShape&, void* panel);
 void pack_panel_avx2(const PanelSource&, const PanelShape&, void* panel);
 void pack_panel_avx512(const PanelSource&, const PanelShape&, void* panel);
 void pack_rows_plain(const PanelSource&, int64_t depth, int64_t rows, int64_t row_bytes, void* out);
 void pack_rows_avx2(const PanelSource&, int64_t depth, int64_t rows, int64_t row_bytes, void* out);
+void pack_scattered_avx512(const char* const* rows, int64_t steps, int group, int live, int written,
+                           int64_t width, void* panel);
 void pack_rows_avx512(const PanelSource&, int64_t depth, int64_t rows, int64_t row_bytes, void* out);
 
 }  // namespace tessera

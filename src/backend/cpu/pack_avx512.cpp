@@ -194,37 +194,88 @@ void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words
   (far ? transpose_lanes<W, true> : transpose_lanes<W, false>)(s, shape, words);
 }
 
-template <class W>
-void pack_along_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* words) {
-  constexpr int kAhead = 8;  // steps: rows far apart in memory are not prefetched by the hardware
-  const int64_t k_bytes = s.k_stride * W::kBytes, steps = (shape.depth + W::kGroup - 1) / W::kGroup;
-  const int live = shape.live, width = shape.width, whole_lanes = live / 16 * 16;
-  const int64_t whole_steps = shape.depth / W::kGroup, step_bytes = W::kGroup * k_bytes;
-  const char* row = s.data;
-  uint32_t* const end = words + steps * width;
-  // Up to 16 words from `lane` on. Those beyond the panel's width are the next step's, which writes them
-  // again.
-  auto store = [&](int lane, __m512i w) {
-    uint32_t* to = words + lane;
-    end - to >= 16 ? _mm512_storeu_si512(to, w) : store_words(to, static_cast<int>(end - to), w);
-  };
-  int64_t step = 0;
-  for (; step < whole_steps; ++step, words += width, row += step_bytes) {
-    if (step + kAhead < whole_steps) {
+// A step of k of `kVectors` whole vectors of lanes and, with kRest, part of one more.
+template <class W, int kVectors, bool kRest>
+struct Step {
+  int64_t k_bytes;
+  int rest;            // lanes of the part
+  __mmask32 elements;  // of it
+  __mmask16 words;     // of it, to be stored
+
+  Step(int64_t bytes, int live, int width)
+      : k_bytes(bytes),
+        rest(live - kVectors * 16),
+        elements((__mmask32{1} << rest) - 1),
+        words(static_cast<__mmask16>((1u << at_most(width - kVectors * 16, 16)) - 1)) {}
+
+  inline void operator()(const char* row, uint32_t* to) const {
+#pragma GCC unroll 8
+    for (int i = 0; i < kVectors; ++i)
+      _mm512_storeu_si512(to + i * 16, W::along_lanes(row + i * 16 * W::kBytes, k_bytes, W::kGroup, 16));
+    if constexpr (kRest)
+      _mm512_mask_storeu_epi32(to + kVectors * 16, words, part(row + kVectors * 16 * W::kBytes));
+  }
+
+ private:
+  inline __m512i part(const char* p) const {
+    if constexpr (W::kRaw && W::kBytes == 4)
+      return _mm512_maskz_loadu_epi32(static_cast<__mmask16>(elements), p);
+    if constexpr (W::kRaw && W::kBytes == 2) {
+      const __mmask16 mask = static_cast<__mmask16>(elements);
+      const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_maskz_loadu_epi16(mask, p)),
+                                              _mm256_maskz_loadu_epi16(mask, p + k_bytes), 1);
+      return _mm512_permutexvar_epi16(_mm512_load_si512(kInterleave.at), both);
+    }
+    return W::along_lanes(p, k_bytes, W::kGroup, rest);
+  }
+};
+
+// Rows this far apart are not seen coming by the hardware, and are not at hand either.
+constexpr int64_t kFarRow = 256, kFarBytes = int64_t{32} << 10;
+
+// The whole steps of the lanes from `lane` on.
+template <class W, int kVectors, bool kRest>
+void whole_steps(const PanelSource& s, const PanelShape& shape, int lane, uint32_t* words) {
+  constexpr int64_t kAhead = 8;
+  const int64_t k_bytes = s.k_stride * W::kBytes, steps = shape.depth / W::kGroup;
+  const int64_t step_bytes = W::kGroup * k_bytes, width = shape.width;
+  const int live = at_most(shape.live - lane, kVectors * 16 + (kRest ? 15 : 0));
+  const Step<W, kVectors, kRest> step(k_bytes, live, shape.width - lane);
+  const char* row = s.data + lane * W::kBytes;
+  words += lane;
+  int64_t i = 0;
+  if (k_bytes >= kFarRow && k_bytes * shape.depth >= kFarBytes) {
+    for (; i + kAhead < steps; ++i, row += step_bytes, words += width) {
       const char* ahead = row + kAhead * step_bytes;
       for (int j = 0; j < W::kGroup; ++j, ahead += k_bytes) {
         for (int b = 0; b < live * W::kBytes; b += 64) _mm_prefetch(ahead + b, _MM_HINT_T0);
       }
+      step(row, words);
     }
-    int lane = 0;
-    for (; lane < whole_lanes; lane += 16)
-      _mm512_storeu_si512(words + lane, W::along_lanes(row + lane * W::kBytes, k_bytes, W::kGroup, 16));
-    if (lane < live) store(lane, W::along_lanes(row + lane * W::kBytes, k_bytes, W::kGroup, live - lane));
   }
-  if (step == steps) return;
-  const int rest = at_most(shape.depth - step * W::kGroup, W::kGroup);
-  for (int lane = 0; lane < live; lane += 16)
-    store(lane, W::along_lanes(row + lane * W::kBytes, k_bytes, rest, at_most(live - lane, 16)));
+  for (; i < steps; ++i, row += step_bytes, words += width) step(row, words);
+}
+
+template <class W>
+void pack_along_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* words) {
+  using Steps = void (*)(const PanelSource&, const PanelShape&, int lane, uint32_t*);
+  static constexpr Steps kSteps[][2] = {{nullptr, whole_steps<W, 0, true>},
+                                        {whole_steps<W, 1, false>, whole_steps<W, 1, true>},
+                                        {whole_steps<W, 2, false>, whole_steps<W, 2, true>},
+                                        {whole_steps<W, 3, false>, whole_steps<W, 3, true>},
+                                        {whole_steps<W, 4, false>, nullptr}};
+  constexpr int kMost = 64;  // lanes at a time
+  for (int lane = 0; lane < shape.live; lane += kMost) {
+    const int live = at_most(shape.live - lane, kMost);
+    kSteps[live / 16][live % 16 > 0](s, shape, lane, words);
+  }
+  const int64_t steps = shape.depth / W::kGroup, k_bytes = s.k_stride * W::kBytes;
+  const int rest = static_cast<int>(shape.depth - steps * W::kGroup);
+  const char* row = s.data + steps * W::kGroup * k_bytes;
+  for (int lane = 0; rest > 0 && lane < shape.live; lane += 16) {
+    store_words(words + steps * shape.width + lane, at_most(shape.width - lane, 16),
+                W::along_lanes(row + lane * W::kBytes, k_bytes, rest, at_most(shape.live - lane, 16)));
+  }
 }
 
 template <class W>
@@ -238,6 +289,36 @@ void pack_rows(const PanelSource& s, int64_t depth, int64_t rows, int64_t row_by
       const __m512i w = W::along_k(p, live < 16 * W::kGroup ? live : 16 * W::kGroup);
       store_words(words + step, at_most(steps - step, 16), w);
     }
+  }
+}
+
+// 16 lanes of the elements of a word at p, and at q where it has two, those of the mask.
+template <int kGroup>
+inline __m512i scattered(const char* p, const char* q, __mmask16 mask) {
+  if constexpr (kGroup == 1) return _mm512_maskz_loadu_epi32(mask, p);
+  const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_maskz_loadu_epi16(mask, p)),
+                                          _mm256_maskz_loadu_epi16(mask, q), 1);
+  return _mm512_permutexvar_epi16(_mm512_load_si512(kInterleave.at), both);
+}
+
+template <int kGroup>
+void scattered_rows(const char* const* rows, int64_t steps, int live, int written, int64_t width,
+                    uint32_t* out) {
+  constexpr int kBytes = 4 / kGroup;
+  const int whole = live / 16 * 16;
+  const __mmask16 read = static_cast<__mmask16>((1u << (live - whole)) - 1);
+  auto lanes_until = [](int end) {
+    return static_cast<__mmask16>((1u << (end < 0 ? 0 : at_most(end, 16))) - 1);
+  };
+  const __mmask16 stored = lanes_until(written - whole), cleared = lanes_until(written - whole - 16);
+  for (int64_t step = 0; step < steps; ++step, rows += kGroup, out += width) {
+    const char *p = rows[0], *q = rows[kGroup - 1];
+    for (int lane = 0; lane < whole; lane += 16)
+      _mm512_storeu_si512(out + lane, scattered<kGroup>(p + lane * kBytes, q + lane * kBytes, 0xffff));
+    if (stored)
+      _mm512_mask_storeu_epi32(out + whole, stored,
+                               scattered<kGroup>(p + whole * kBytes, q + whole * kBytes, read));
+    if (cleared) _mm512_mask_storeu_epi32(out + whole + 16, cleared, _mm512_setzero_si512());
   }
 }
 
@@ -313,6 +394,12 @@ void pack_rows_avx512(const PanelSource& s, int64_t depth, int64_t rows, int64_t
     flip_signs(reinterpret_cast<uint32_t*>(static_cast<char*>(out) + row * row_bytes),
                (depth + s.group - 1) / s.group);
   }
+}
+
+void pack_scattered_avx512(const char* const* rows, int64_t steps, int group, int live, int written,
+                           int64_t width, void* panel) {
+  (group == 1 ? scattered_rows<1> : scattered_rows<2>)(rows, steps, live, written, width,
+                                                       static_cast<uint32_t*>(panel));
 }
 
 }  // namespace tessera

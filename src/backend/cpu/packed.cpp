@@ -115,7 +115,10 @@ class PackedKernel : public CpuKernel {
           const int64_t m1 = t.m1 - m0 - plan_.rows < plan_.tile_m ? t.m1 : m0 + plan_.rows;
           const PackedBlock block{m0, m1, k0, depth};
           set_rows(a, block, space, epilogue, args);
-          run_panels(b, t, block, n0, n1, space.b, sums + (m0 - t.m0) * args.partial_stride * 4, args);
+          for (int64_t n = n0; n < n1; n += plan_.strip) {
+            run_panels(b, t, block, n, std::min(n + plan_.strip, n1), space.b,
+                       sums + ((m0 - t.m0) * args.partial_stride + n - n0) * 4, args);
+          }
           if (has_edge && n1 == plan_.n && args.last) edge_rows(a, b, space.edge, m0, m1, epilogue);
           m0 = m1;
         }
@@ -232,7 +235,13 @@ class PackedKernel : public CpuKernel {
 
   // Where the rows of a call from `row` on are in C.
   void set_table(int64_t row, tsr::PackedArgs& args, tsr::EpilogueArgs& epilogue, long long* table) const {
-    for (int64_t i = 0; i < args.rows; ++i) table[i] = view_.c_rows->row(row + i);
+    const RowGrid& grid = *view_.c_rows;
+    for (int64_t i = 0; i < args.rows;) {
+      const int64_t line =
+          std::min<int64_t>(grid.positions[2] - (row + i) % grid.positions[2], args.rows - i);
+      for (int64_t j = 0, at = grid.row(row + i); j < line; ++j, at += grid.step[2]) table[i + j] = at;
+      i += line;
+    }
     epilogue.rows = table;
     args.row0 = 0;
   }

@@ -21,7 +21,8 @@ PackedOperands::PackedOperands(const GemmView& view, const PackedPlan& plan, std
       plan_(plan),
       taps_(std::move(taps)),
       pack_panel_(panel_packer(vector_bits)),
-      pack_rows_(row_packer(vector_bits)) {
+      pack_rows_(row_packer(vector_bits)),
+      pack_scattered_(scattered_packer(vector_bits)) {
   if (plan.taps_in_place) zeros_.resize(static_cast<size_t>(view.window->channels * bytes_of(view.a.type)));
 }
 
@@ -31,7 +32,7 @@ void PackedOperands::pack_b_panel(const char* b, const Operand& o, int64_t k0, i
   const PanelShape shape{depth, live, tile_n, plan_.flip_a};
   PanelSource words{b, o.row_stride, o.col_stride, o.type, plan_.group, false};
   if (o.patches) {
-    return pack_patch_panel(pack_panel_, *view_.window, words, {k0, depth, n0, live}, tile_n,
+    return pack_patch_panel(pack_panel_, pack_scattered_, *view_.window, words, {k0, depth, n0, live}, tile_n,
                             static_cast<char*>(out));
   }
   words.data += n0 * o.col_stride * bytes_of(o.type);
@@ -73,11 +74,18 @@ PanelSource PackedOperands::rows_of_a(const char* a, int64_t row, int64_t k0) co
           plan_.flip_a};
 }
 
-// K-contiguous rows stay rows; other A becomes panels of tile_m.
+// K-contiguous rows stay rows; of other A the words of a step come together, of all rows or of a row tile.
 void PackedOperands::pack_a(const char* a, const PackedBlock& block, char* out, tsr::PackedArgs& args) const {
   args.a = out;
   if (view_.a.row_major()) {
     pack_a_rows(a, block, out, args);
+  } else if (plan_.all_rows) {
+    args.a_row_bytes = 4;
+    args.a_step_bytes = plan_.a_step_bytes();
+    args.a_tile_bytes = 0;
+    const PanelShape shape{block.depth, static_cast<int>(block.rows()),
+                           static_cast<int>(plan_.a_step_bytes() / 4), false};
+    pack_panel_(rows_of_a(a, block.m0, block.k0), shape, out);
   } else {
     pack_a_panels(a, block, out, args);
   }

@@ -46,6 +46,7 @@ class PackedOperands {
   std::vector<int64_t> taps_;
   PackPanel pack_panel_;
   PackRows pack_rows_;
+  PackScattered pack_scattered_;
   std::vector<char> zeros_;  // what a tap beyond the image's edge meets
 };
 

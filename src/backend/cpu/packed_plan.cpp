@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/pack.h"
+#include "core/packed_shape.h"
 
 namespace tessera {
 namespace {
@@ -17,6 +18,9 @@ constexpr int64_t kMostTable = 65536;
 constexpr int64_t kInPlaceDepth = 128;
 // Rows of C, each on its own page, that the TLB holds beside A and B; bytes of C that stay in L1.
 constexpr int64_t kRowsAtHand = 32, kRowBytesAtHand = 32768;
+
+// Rows of C that are worth packing B for once more.
+constexpr int64_t kLeastRows = 128;
 
 int64_t blocks(int64_t extent, int64_t block) { return ceil_div(std::max<int64_t>(extent, 1), block); }
 
@@ -34,8 +38,9 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
       b_in_place(!config.pack_b),
       by_blocks(view.b.row_major() && view.b.row_stride != 1 && !view.b_prepacked && !flip_a),
       copies_b(!view.b_prepacked && (!b_in_place || n % tile_n != 0)) {
+  all_rows = packs_all_rows(view);
   pack_a = !taps_in_place && (config.pack_a || flip_a || !a_fits_in_place(view, inst));
-  make_tasks(view, config.split_k, threads);
+  make_tasks(view, config.split_k, arch, threads);
   for (const PackedTask& t : tasks) {
     most_m = std::max(most_m, t.m1 - t.m0);
     most_n = std::max(most_n, t.n1 - t.n0);
@@ -45,6 +50,9 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
   choose_depth(view, config);
   choose_rows(view, config, arch);
   choose_cols(view, config, arch);
+  strip = cols;
+  if (by_blocks && blocks(most_m, rows) == 1)
+    strip = std::min(cols, std::max<int64_t>(arch.l2.bytes / 2 / panel_b(depth), 1) * tile_n);
   count_bytes(view, config.split_k);
   one_block = tasks.size() == 1 && !pack_a && !copies_b && most_k <= depth && !view.c_rows &&
               edge_bytes + a_table_bytes == 0;
@@ -85,15 +93,26 @@ void PackedPlan::choose_grid(const GemmView& view, int64_t workers, int64_t* gri
   }
 }
 
-void PackedPlan::make_tasks(const GemmView& view, int split_k, int threads) {
+// Groups of patches share lines of memory, of A and of C. They take their turns over so many rows at a time
+// that these lines stay in L2.
+int64_t PackedPlan::row_pieces(const GemmView& view, const ArchSpec& arch) const {
+  const int64_t pixel = view.a.patches ? view.window->channels * bytes_of(view.a.type) : 0;
+  if (view.groups == 1 || pixel % kCacheLine == 0 || pixel > 2 * kCacheLine) return 1;
+  const int64_t bytes =
+      view.a.extent * bytes_of(view.a.type) + view.m * view.groups * view.n * bytes_of(view.c.type);
+  return std::clamp<int64_t>(view.m / kLeastRows, 1, blocks(bytes, arch.l2.bytes / 2));
+}
+
+void PackedPlan::make_tasks(const GemmView& view, int split_k, const ArchSpec& arch, int threads) {
   int64_t grid_m = 1, grid_n = 1;
   const int64_t parts = std::max<int64_t>(std::min<int64_t>(split_k, ceil_div(view.k, group)), 1);
   const int64_t workers = ceil_div(threads, view.groups * parts);
   if (workers > 1) choose_grid(view, workers, &grid_m, &grid_n);
+  grid_m = std::max(grid_m, row_pieces(view, arch));
   const int64_t panels = ceil_div(n, tile_n), steps = ceil_div(view.k, group);
-  for (int64_t g = 0; g < view.groups; ++g) {
-    for (int64_t p = 0; p < parts; ++p) {
-      for (int64_t i = 0; i < grid_m; ++i) {
+  for (int64_t i = 0; i < grid_m; ++i) {
+    for (int64_t g = 0; g < view.groups; ++g) {
+      for (int64_t p = 0; p < parts; ++p) {
         for (int64_t j = 0; j < grid_n; ++j) {
           tasks.push_back({g, view.m * i / grid_m, view.m * (i + 1) / grid_m, panels * j / grid_n * tile_n,
                            std::min(panels * (j + 1) / grid_n * tile_n, n), steps * p / parts * group,
@@ -167,9 +186,10 @@ void PackedPlan::count_bytes(const GemmView& view, int split_k) {
   auto lines = [](int64_t bytes) { return round_up(bytes, kCacheLine); };
   if (pack_a) {
     a_bytes = lines(view.a.row_major() ? most_rows() * a_row_bytes(depth)
+                    : all_rows         ? ceil_div(depth, group) * a_step_bytes()
                                        : ceil_div(most_rows(), tile_m) * a_panel_bytes(depth));
   }
-  if (copies_b) b_bytes = lines(panel_b(depth) * (keeps_b(most_m) ? cols / tile_n : 1));
+  if (copies_b) b_bytes = lines(panel_b(depth) * (keeps_b(most_m) ? strip / tile_n : 1));
   if (most_k > depth && split_k == 1) sums_bytes = lines(most_m * cols * 4);
   if (view.c_rows) c_table_bytes = lines(most_rows() * static_cast<int64_t>(sizeof(long long)));
   if (edge > 0 && view.b.row_stride != 1) edge_bytes = lines(edge * view.k * 4);

@@ -2,6 +2,7 @@
 // workspace. Settled once for a kernel; every run follows it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct PackedPlan {
   bool flip_a;
   bool taps_in_place;  // A is patches, read where they lie
   bool pack_a;
+  bool all_rows;    // packed A: packs_all_rows
   bool b_in_place;  // but for a last panel that is not whole
   bool by_blocks;   // all panels of a block are packed at once: lines of memory run across them
   bool fetch_c;     // C is far: the kernel asks for its lines ahead
@@ -37,6 +39,7 @@ struct PackedPlan {
   std::vector<PackedTask> tasks;
   int64_t most_m = 0, most_n = 0, most_k = 0;  // of a task
   int64_t depth, rows, cols;                   // block along k, m, n
+  int64_t strip;  // of a block's columns, those whose panels of B are packed at once
 
   // Bytes of the workspace: of each thread A, panels of B, sums between blocks of k, where rows of C lie, the
   // edge's columns, where taps lie; of each part of k its sums.
@@ -50,8 +53,9 @@ struct PackedPlan {
   // Of k, packed at a time where lines of memory run across panels: all panels take theirs while the pages
   // are at hand.
   int64_t chunk() const { return 16 * group; }
-  // Packed A is rows of words, or panels of tile_m.
+  // Packed A is rows of words, all rows' words of a step after one another, or panels of tile_m.
   int64_t a_row_bytes(int64_t k) const;
+  int64_t a_step_bytes() const { return round_up(std::max<int64_t>(most_rows(), tile_m), 16) * 4; }
   int64_t a_panel_bytes(int64_t k) const;
   // Rows of a block at most: a short last one joins the one before.
   int64_t most_rows() const { return rows + tile_m; }
@@ -62,7 +66,8 @@ struct PackedPlan {
   bool a_fits_in_place(const GemmView& view, const Instruction& inst) const;
   bool c_is_far(const GemmView& view, const ArchSpec& arch) const;
   void choose_grid(const GemmView& view, int64_t workers, int64_t* grid_m, int64_t* grid_n) const;
-  void make_tasks(const GemmView& view, int split_k, int threads);
+  int64_t row_pieces(const GemmView& view, const ArchSpec& arch) const;
+  void make_tasks(const GemmView& view, int split_k, const ArchSpec& arch, int threads);
   void choose_depth(const GemmView& view, const KernelConfig& config);
   void choose_rows(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);
   void choose_cols(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);

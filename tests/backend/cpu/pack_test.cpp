@@ -57,7 +57,7 @@ TEST_P(Packers, PanelsEqualThePlainOnes) {
   for (const Kind& kind : kKinds) {
     for (const bool along_k : {true, false}) {
       for (const int64_t depth : {1, 3, 16, 31, 67, 128}) {
-        for (const int width : {6, 8, 16, 48, 64}) {
+        for (const int width : {6, 8, 16, 48, 64, 112}) {
           for (const int live : {1, width / 2 + 1, width}) {
             const int64_t line = along_k ? depth + 5 : live + 3;  // elements from one line to the next
             const int64_t lines = along_k ? live : depth, last = along_k ? depth : live;
@@ -86,6 +86,46 @@ TEST_P(Packers, PanelsEqualThePlainOnes) {
                   << got[i] << " is not " << plain[i];
             }
           }
+        }
+      }
+    }
+  }
+}
+
+// Rows in no order, the last of a word without elements; what is neither read nor cleared stays.
+TEST_P(Packers, ScatteredRowsEqualAPanel) {
+  const PackScattered packer = scattered_packer(GetParam());
+  if (!packer) GTEST_SKIP() << "none of " << GetParam() << " bits";
+  for (const Kind& kind : {Kind{DType::f32, 1}, Kind{DType::bf16, 2}}) {
+    for (const int live : {1, 12, 16, 24, 31, 48, 50}) {
+      const int64_t depth = 7, line = live + 5, steps = ceil_div(depth, kind.group), width = live + 17;
+      const GuardedBuffer source =
+          bytes(static_cast<size_t>(((depth - 1) * line + live) * bytes_of(kind.type)));
+      const GuardedBuffer none(static_cast<size_t>(live * bytes_of(kind.type)), 4);
+      std::memset(none.data(), 0, static_cast<size_t>(live * bytes_of(kind.type)));
+      const char* rows[8];
+      std::vector<uint32_t> plain(static_cast<size_t>(steps * width)), got(plain.size());
+      for (int64_t i = 0; i < steps * kind.group; ++i) {
+        const char* line_start =
+            static_cast<const char*>(source.data()) + i * 3 % depth * line * bytes_of(kind.type);
+        rows[i] = i < depth ? line_start : static_cast<const char*>(none.data());
+      }
+      for (int64_t step = 0; step < steps; ++step) {
+        for (int lane = 0; lane < live; ++lane) {
+          uint32_t& word = plain[static_cast<size_t>(step * width + lane)];
+          for (int j = 0; j < kind.group; ++j)
+            std::memcpy(reinterpret_cast<char*>(&word) + j * bytes_of(kind.type),
+                        rows[step * kind.group + j] + lane * bytes_of(kind.type),
+                        static_cast<size_t>(bytes_of(kind.type)));
+        }
+      }
+      for (const int written : {live, live + 15}) {
+        std::fill(got.begin(), got.end(), 0xabababab);
+        packer(rows, steps, kind.group, live, written, width, got.data());
+        for (size_t i = 0; i < got.size(); ++i) {
+          const uint32_t want = static_cast<int64_t>(i) % width < written ? plain[i] : 0xabababab;
+          ASSERT_EQ(got[i], want) << to_string(kind.type) << " live " << live << " written " << written << ' '
+                                  << i;
         }
       }
     }

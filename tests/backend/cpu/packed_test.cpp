@@ -130,6 +130,36 @@ TEST(Packed, PatchesInPlace) {
   }
 }
 
+// Lines of memory that groups share: they take turns over some rows of C, whatever the threads.
+TEST(Packed, GroupsTakeTurns) {
+  if (!runs_here("x86_avx512_bf16")) GTEST_SKIP();
+  const std::string shape = "n=4 g=5 c=12 k=12 in=37x41 filter=3x2 stride=2x2 pad=1x1 dtype=";
+  for (const char* op : {"conv_fwd ", "conv_bwd_data "}) {
+    for (const int threads : {1, 2, 5}) {
+      expect_right("x86_avx512_bf16", "tile=8x32 inst=1x16x1", op + shape + "f32", threads);
+      expect_right("x86_avx512_bf16", "tile=8x32 inst=1x16x2", op + shape + "bf16", threads);
+    }
+  }
+}
+
+// Columns of which only some panels of B are packed at once, over one and several blocks of k.
+TEST(Packed, StripsOfColumns) {
+  if (!runs_here("x86_avx512_bf16")) GTEST_SKIP();
+  const std::string problem = "conv_bwd_weight n=2 g=1 c=270 k=5 in=14x13 filter=5x4 pad=2x2 dtype=";
+  expect_right("x86_avx512_bf16", "tile=6x64 inst=1x16x2 pack_a=1", problem + "bf16");
+  expect_right("x86_avx512_bf16", "block=0x0x256 tile=6x64 inst=1x16x1 pack_a=1", problem + "f32");
+}
+
+// A step of k of packed A holds all rows, or those of a tile.
+TEST(Packed, ManyRowsAlongMemory) {
+  if (!runs_here("x86_avx512_bf16")) GTEST_SKIP();
+  for (const int m : {100, 127, 128, 129}) {
+    const std::string sizes = "gemm m=" + std::to_string(m) + " n=70 k=83 layout=crr dtype=";
+    expect_right("x86_avx512_bf16", "tile=14x32 inst=1x16x2 pack_a=1", sizes + "bf16");
+    expect_right("x86_avx512_bf16", "tile=6x64 inst=1x16x1 pack_a=1", sizes + "f32", 3);
+  }
+}
+
 TEST(Packed, ColumnsPastVectorsAsDotProducts) {
   for (const char* arch : {"x86_avx2", "x86_avx512"}) {
     if (!runs_here(arch)) continue;
