@@ -184,6 +184,7 @@ constexpr Feature kFeatures[] = {
       return std::log2(std::max(f.analytic_us, 1e-3) * f.a.clock_ghz * 1e3 / least_cycles(f));
     }>("over_least", I, kGpu),
     row<[](In f) { return page_offset(f.v.c); }>("c_page_offset", P, kCpu),
+    row<[](In f) { return f.v.a.type == DType::u8 ? 1.0 : 0.0; }>("a_unsigned", P, kCpu),
     row<[](In f) { return f.v.a.patches   ? 1.0
                           : f.v.b.patches ? 2.0
                                           : 0.0; }>("patches", P, kCpu),
@@ -194,6 +195,10 @@ constexpr Feature kFeatures[] = {
     row<of_window<[](const Window& w) { return w.axes[2].taps; }>>("line_taps", P, kCpu),
     row<of_window<[](const Window& w) { return w.axes[2].step; }>>("line_step", P, kCpu),
     row<of_window<[](const Window& w) { return w.axes[2].divide; }>>("line_divide", P, kCpu),
+    row<of_window<[](const Window& w) { return w.axes[2].spread; }>>("line_spread", P, kCpu),
+    row<of_window<[](const Window& w) { return w.axes[2].shift; }>>("line_shift", P, kCpu),
+    row<of_window<[](const Window& w) { return w.axes[1].positions; }>>("lines", P, kCpu),
+    row<of_window<[](const Window& w) { return w.axes[1].taps; }>>("lines_taps", P, kCpu),
     row<[](In f) { return last_piece(f.w.rows, f.w.tile_m); }>("last_rows", I, kCpu),
     row<[](In f) { return last_piece(f.w.cols, f.w.tile_n); }>("last_cols", I, kCpu),
     row<line_fill>("line_fill", I, kCpu),
