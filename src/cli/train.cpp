@@ -52,8 +52,8 @@ int run(const Invocation& call) {
   }
   Table table({"fold", "problems", "kernels", "mean", "P10", "min", "best of 3", "analytic", "P10", "min"});
   for (const auto& [fold, s] : result.manifest.at("folds").members()) {
-    const auto percent = [&](const char* who, const char* what) {
-      return format("%.1f%%", 100 * s.at(who).at(what).as_double());
+    const auto percent = [&scores = s](const char* who, const char* what) {
+      return format("%.1f%%", 100 * scores.at(who).at(what).as_double());
     };
     table.add({fold, std::to_string(s.at("problems").as_int()), std::to_string(s.at("rows").as_int()),
                percent("model", "mean"), percent("model", "p10"), percent("model", "min"),
