@@ -13,16 +13,17 @@ struct GroupsAxis {
   long long at;
 };
 
-// A result of one group with few channels, strided: the lanes hold a block of its pixels, block_h x block_w x
+// A result of one group with few channels: the lanes hold a block of its pixels, block_h x block_w x
 // channels, and "the operand walked" is the blocks. Taps of blocks meet coordinates of the operand read one
-// after the other, from `first` on; the filter's own tap there is (pixel in the block - coordinate * stride)
-// / dilation, where that is a whole number.
+// after the other, from `first` on; the filter's own tap there is (pixel in the block * pixel - coordinate *
+// at) / dilation, where that is a whole number.
 struct GroupsBlocks {
   int filter_h, filter_w;  // taps
-  int stride_h, stride_w, dilation_h, dilation_w;
+  int pixel_h, pixel_w, at_h, at_w, dilation_h, dilation_w;
   int first_h, first_w;
-  long long result_h, result_w;  // pixels
-  long long origin_h, origin_w;  // pixel where the first block begins: 0, or negative
+  long long outer_apart, tap_apart, inner_apart;  // elements of the filter
+  long long result_h, result_w;                   // pixels
+  long long origin_h, origin_w;                   // pixel where the first block begins: 0, or negative
 };
 
 // What a call does.

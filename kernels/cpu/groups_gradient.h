@@ -217,7 +217,7 @@ struct GroupsGradient {
 #pragma GCC unroll 1
             for (int c = 0; c < M::kInner; ++c, job.sums += kSlot) {
               whole ? band<true>(job) : band<false>(job);
-              each<V>([&](auto v) __attribute__((always_inline)) { job.index[v.value] += 1u; });
+              each<V>([&](auto v) __attribute__((always_inline)) { job.index[v.value] += M::kNext; });
             }
           }
         }

@@ -11,12 +11,22 @@ constexpr int groups_reach(int inner, int outer, int lanes) {
   return groups * inner;
 }
 
-// Lanes of a vector that hold channels: as many as two vectors of the operand read can feed; 0: none.
-constexpr int groups_lanes(int inner, int outer, int lanes) {
+// Vectors of the operand read, of elements as wide as lanes, that may feed one of the operand walked.
+constexpr int groups_vectors(int lanes, bool dot) { return lanes == 16 && !dot ? 4 : 2; }
+
+// Lanes of a vector that hold channels: as many as groups_vectors() can feed; 0: none.
+constexpr int groups_lanes(int inner, int outer, int lanes, bool dot) {
   if (inner == 1 && outer == 1) return lanes;
   int used = lanes;
-  while (used > 0 && groups_reach(inner, outer, used) > 2 * lanes) --used;
+  while (used > 0 && groups_reach(inner, outer, used) > groups_vectors(lanes, dot) * lanes) --used;
   return used;
+}
+
+// What so many elements, each as wide as a lane once it is read, take of vectors in memory: bf16 is chosen
+// from words of 32 where a processor has them.
+constexpr int groups_loads(int reach, int lanes, bool words) {
+  const int vector = words ? 2 * lanes : lanes;
+  return (reach + vector - 1) / vector;
 }
 
 }  // namespace tsr

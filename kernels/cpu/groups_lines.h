@@ -82,7 +82,7 @@ struct GroupsLines {
             }
           });
           if constexpr (M::kChosen)
-            each<V>([&](auto v) __attribute__((always_inline)) { index[v.value] += 1u; });
+            each<V>([&](auto v) __attribute__((always_inline)) { index[v.value] += M::kNext; });
         }
       }
     }
@@ -299,34 +299,45 @@ struct GroupsLines {
 
   static __attribute__((noinline)) void block_weights(const GroupsArgs& args) {
     const GroupsBlocks& at = args.blocks;
-    const char* from = static_cast<const char*>(args.other);
-    float* to = args.panels;
-    const long long filter = args.taps_d * at.filter_h * at.filter_w;
-    for (long long d = 0; d < args.taps_d; ++d) {
-      for (long long h = 0; h < args.taps_h; ++h) {
-        for (long long k = 0; k < M::kSteps; ++k) {
-          for (int w = 0; w < kTaps; ++w, to += L) {
-            store_whole(to, U{});
-            float* lane = to;
-            for (int y = 0; y < C::block_h; ++y) {
-              const long long tap_h = own_tap(y - (h + at.first_h) * at.stride_h, at.dilation_h, at.filter_h);
-              for (int x = 0; x < C::block_w; ++x, lane += M::kOuter) {
-                const long long tap_w =
-                    own_tap(x - (w + at.first_w) * at.stride_w, at.dilation_w, at.filter_w);
-                if (tap_h < 0 || tap_w < 0) continue;
-                const long long tap = (d * at.filter_h + tap_h) * at.filter_w + tap_w;
-                const char* p = from + (k * kAtOnce * filter + tap) * M::kOuter * M::kOtherSize;
-                store_part(reinterpret_cast<unsigned*>(lane), M::kOuter,
-                           weights(p, filter * M::kOuter * M::kOtherSize, Part(M::kOuter)));
-              }
+    const long long floats = args.taps_d * args.taps_h * M::kSteps * kSlot;
+    for (long long i = 0; i < floats; i += L) store_whole(args.panels + i, U{});
+    for (int y = 0; y < C::block_h; ++y) {
+      for (int tap_h = 0; tap_h < at.filter_h; ++tap_h) {
+        const long long h = met(y * at.pixel_h - tap_h * at.dilation_h, at.at_h, at.first_h);
+        if (h < 0) continue;
+        for (int x = 0; x < C::block_w; ++x) {
+          for (int tap_w = 0; tap_w < at.filter_w; ++tap_w) {
+            const long long w = met(x * at.pixel_w - tap_w * at.dilation_w, at.at_w, at.first_w);
+            if (w < 0) continue;
+            for (long long d = 0; d < args.taps_d; ++d) {
+              block_tap(args, (d * at.filter_h + tap_h) * at.filter_w + tap_w,
+                        args.panels + ((d * args.taps_h + h) * M::kSteps * kTaps + w) * L +
+                            (y * C::block_w + x) * M::kOuter);
             }
           }
         }
       }
     }
   }
-  static TSR_INLINE long long own_tap(long long distance, long long dilation, long long taps) {
-    return distance >= 0 && distance % dilation == 0 && distance / dilation < taps ? distance / dilation : -1;
+  // Of the taps of a block, the one that meets a coordinate; -1: none does.
+  static TSR_INLINE long long met(long long distance, long long at, long long first) {
+    return distance % at == 0 ? distance / at - first : -1;
+  }
+  // The filter's own tap, to the lanes of one pixel.
+  static TSR_INLINE void block_tap(const GroupsArgs& args, long long tap, float* to) {
+    const GroupsBlocks& at = args.blocks;
+    const char* from = static_cast<const char*>(args.other) + tap * at.tap_apart * M::kOtherSize;
+    const long long next = at.inner_apart * M::kOtherSize;
+    for (int k = 0; k < M::kSteps; ++k, from += kAtOnce * next, to += kSlot) {
+      if (at.outer_apart == 1) {
+        store_part(reinterpret_cast<unsigned*>(to), M::kOuter, weights(from, next, Part(M::kOuter)));
+        continue;
+      }
+      for (int o = 0; o < M::kOuter; ++o) {
+        const char* p = from + o * at.outer_apart * M::kOtherSize;
+        store_part(reinterpret_cast<unsigned*>(to + o), 1, weights(p, next, Part(1)));
+      }
+    }
   }
 
   static TSR_INLINE void run(const GroupsArgs& args) {

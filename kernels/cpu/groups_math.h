@@ -42,19 +42,31 @@ TSR_INLINE bool within(long long x, long long size) {
   return static_cast<unsigned long long>(x) < static_cast<unsigned long long>(size);
 }
 
-// Memory of the next block of lines, brought into L2 bit by bit: chunks take some lines of memory of each
-// pixel, which the hardware does not see coming.
+// Memory of the next block of lines, of one plane or several, brought into L2 bit by bit: chunks take some
+// lines of memory of each pixel, which the hardware does not see coming.
 template <bool kWrite>
 struct Stream {
-  const char *next = nullptr, *end = nullptr;
-  long long step = 0;  // bytes
+  const char *next = nullptr, *end = nullptr;  // of the plane that is asked for
+  long long step = 0;                          // bytes
+  long long planes = 0, plane = 0, size = 0;   // behind this one; bytes from one to the next, and of each
 
   Stream() = default;
-  TSR_INLINE Stream(const char* begin, const char* behind, long long turns)
-      : next(begin), end(behind), step(((behind - begin) / turns / 64 + 1) * 64) {}
+  TSR_INLINE Stream(const char* begin, const char* behind, long long turns, long long count = 1,
+                    long long apart = 0)
+      : next(begin),
+        end(behind),
+        step(((behind - begin) * count / turns / 64 + 1) * 64),
+        planes(count - 1),
+        plane(apart),
+        size(behind - begin) {}
   TSR_INLINE void fetch() {
     const char* to = end - next < step ? end : next + step;
     for (; next < to; next += 64) __builtin_prefetch(next, kWrite, 2);
+    if (next >= end && planes > 0) {
+      --planes;
+      end += plane;
+      next = end - size;
+    }
   }
 };
 
@@ -89,11 +101,24 @@ struct GroupsMath {
   static constexpr bool kChosen = !kBlocked && (kSteps != 1 || kOuter != 1);
   // One vector that is read serves all vectors of a chunk.
   static constexpr bool kShared = kChosen && kOuter % C::tile_n == 0;
-  static constexpr int kUsed = kBlocked ? L : groups_lanes(kSteps, kOuter, L), kChannels = V * kUsed;
+  static constexpr int kUsed = kBlocked ? L : groups_lanes(kSteps, kOuter, L, kDot), kChannels = V * kUsed;
   static_assert(kUsed > 0);
+  static constexpr int kReach = kChosen ? groups_reach(kSteps, kOuter, kUsed) : L;
   // 32-bit words hold two neighbouring channels of a group, which are chosen together.
-  static constexpr bool kWords = kChosen && !C::gradient && kIn == Type::bf16 && kInner % 2 == 0 && !kDot;
-  static constexpr bool kTwo = kChosen && !kWords && groups_reach(kSteps, kOuter, kUsed) > L;
+  static constexpr bool kWords =
+      kChosen && !C::gradient && kIn == Type::bf16 && kInner % 2 == 0 && !kDot && kReach <= 2 * L;
+  // 16-bit channels are chosen and converted at once.
+#ifdef __AVX512BW__
+  static constexpr bool kHalves = kChosen && !kWords && !kDot && kIn == Type::bf16 && L == 16;
+#else
+  static constexpr bool kHalves = false;
+#endif
+  // Elements of a vector in memory that lanes choose from; vectors of them.
+  static constexpr int kRead = kWords || kDot || kHalves ? 2 * L : L;
+  static constexpr int kReads = groups_loads(kReach, L, kWords || kHalves);
+  static constexpr int kBytes = kRead * kInSize;
+  // What the next channel of the same group adds to an index.
+  static constexpr unsigned kNext = kHalves ? 1u << 16 : 1u;
   // Steps along the channels of the operand read that are taken together.
   static constexpr int kAtOnce =
       kWords || (kBlocked && !kDot && kIn == Type::bf16 && kInner % 2 == 0) ? 2 : 1;
@@ -143,7 +168,7 @@ struct GroupsMath {
     acc = as_float<L>(sum);
   }
 
-  // Lines of the operand read up to the last one that a line of the operand walked meets.
+  // Lines of the operand read up to the last one that a line of the operand walked meets, in the last plane.
   static TSR_INLINE long long lines_to(const GroupsArgs& args, long long image, const GroupsAxis& d,
                                        const GroupsAxis& h) {
     const long long last_d = d.at + (args.at_step_d > 0 ? (d.count - 1) * args.at_step_d : 0);
@@ -154,16 +179,19 @@ struct GroupsMath {
     const long long h = line % args.out_h, d = line / args.out_h % args.out_d;
     return lines_to(args, line / args.out_h / args.out_d, args.axis_d[d], args.axis_h[h]);
   }
-  // Of the operand read, what the lines up to l2 meet first beyond those up to l1.
+  // Of the operand read, what the lines up to l2 meet first beyond those up to l1, in every plane: planes
+  // that other lines have met are far behind, in a larger cache if at all.
   static TSR_INLINE Stream<false> next_lines(const GroupsArgs& args, long long l1, long long l2,
                                              long long turns) {
     if (!args.fetch || l1 >= l2) return {};
     const long long line = args.in_w * args.in_channels * kInSize;
     const long long begin = lines_to(args, l1 - 1), end = lines_to(args, l2 - 1);
     const char* in = static_cast<const char*>(args.in);
-    return begin >= 0 && begin < end && end * args.in_w <= args.in_pixels
-               ? Stream<false>(in + begin * line, in + end * line, turns)
-               : Stream<false>();
+    if (begin < 0 || begin >= end || end * args.in_w > args.in_pixels) return {};
+    const long long d = (l2 - 1) / args.out_h % args.out_d;
+    const long long step = args.at_step_d > 0 ? args.at_step_d : -args.at_step_d;
+    const long long planes = most(least(args.axis_d[d].count, begin / (args.in_h * step) + 1), 1);
+    return Stream<false>(in + begin * line, in + end * line, turns, planes, -step * args.in_h * line);
   }
 
   // Whether `beyond` elements behind every pixel that these taps meet may be read: they belong to the lines
@@ -176,7 +204,7 @@ struct GroupsMath {
   // The lanes of one chunk of channels.
   struct Chunk {
     long long base[V];  // bytes from a pixel to what each vector reads
-    Part part[V], second[V];
+    Part part[V][kReads];
     U index[V];            // of the first channel of each group
     long long beyond = 0;  // elements that whole vectors read behind the last channel of a pixel
 
@@ -189,14 +217,16 @@ struct GroupsMath {
         base[v] = from * kInSize;
         if (kPairs && v % 2) return;
         const long long live = args.in_channels - from > 0 ? args.in_channels - from : 0;
-        constexpr int kPart = kPairs || kWords || kDot ? 2 * L : L, kRead = kTwo ? 2 * kPart : kPart;
-        part[v] = Part(live > kPart ? kPart : live);
-        if (!kShared || v == 0) beyond = most(beyond, from + kRead - args.in_channels);
-        if constexpr (kTwo) second[v] = Part(live > kRead ? kPart : live > kPart ? live - kPart : 0);
+        constexpr int kPart = kPairs ? 2 * L : kRead;
+        for (int i = 0; i < kReads; ++i) {
+          const long long rest = live - i * kPart;
+          part[v][i] = Part(rest > kPart ? kPart : rest > 0 ? rest : 0);
+        }
+        if (!kShared || v == 0) beyond = most(beyond, from + kReads * kPart - args.in_channels);
         if constexpr (kChosen) {
           U u{};
           for (int i = 0; i < L; ++i)
-            u[i] = static_cast<unsigned>(((first + i) / kOuter - first / kOuter) * kSteps) / kAtOnce;
+            u[i] = static_cast<unsigned>(((first + i) / kOuter - first / kOuter) * kSteps) / kAtOnce * kNext;
           index[v] = u;
         }
       });
@@ -227,6 +257,33 @@ struct GroupsMath {
       return select<L>((I)(index > static_cast<unsigned>(L - 1)), choose(y, index), choose(x, index));
     }
   }
+
+#ifdef __AVX512BW__
+  // Of one or two vectors of bf16, the element that the upper half of each index says, as a float.
+  static constexpr unsigned kUpper = 0xaaaaaaaau;
+  static TSR_INLINE F choose_halves(U x, U index) {
+    F out;
+    asm("vpermw %1, %2, %0%{%3%}%{z%}" : "=v"(out) : "v"(x), "v"(index), "Yk"(kUpper));
+    return out;
+  }
+  static TSR_INLINE F choose_halves(U x, U y, U index) {
+    asm("vpermt2w %2, %1, %0%{%3%}%{z%}" : "+v"(x) : "v"(index), "v"(y), "Yk"(kUpper));
+    return as_float<L>(x);
+  }
+  // Of three or four vectors.
+  static TSR_INLINE F choose(F x, F y, F z, U index) {
+    return upper(choose(x, y, index), choose(z, index), index);
+  }
+  static TSR_INLINE F choose(F x, F y, F z, F u, U index) {
+    return upper(choose(x, y, index), choose(z, u, index), index);
+  }
+  static TSR_INLINE F upper(F low, F high, U index) {
+    unsigned short mask;
+    asm("vptestmd %1, %2, %0" : "=Yk"(mask) : "v"(index), "v"(U{} + static_cast<unsigned>(2 * L)));
+    asm("vmovaps %2, %0%{%1%}" : "+v"(low) : "Yk"(mask), "v"(high));
+    return low;
+  }
+#endif
 
   // Up to L elements as floats, or words as they are. A mask costs the ports of the arithmetic something.
   template <Type kType, bool kWhole>
@@ -286,7 +343,7 @@ struct GroupsMath {
                       __attribute__((always_inline)) { channels[c.value][v] = channels[c.value][0]; });
         } else {
           const U u =
-              kWhole ? load_whole<U>(p + chunk.base[v]) : load_copy16<U>(p + chunk.base[v], chunk.part[v]);
+              kWhole ? load_whole<U>(p + chunk.base[v]) : load_copy16<U>(p + chunk.base[v], chunk.part[v][0]);
           split(choose(as_float<L>(u), index[v]), channels[0][v], channels[1][v]);
         }
       } else if constexpr (kBlocked && (kAtOnce == 2 || kDot)) {
@@ -304,18 +361,38 @@ struct GroupsMath {
       } else if constexpr (kPairs) {
         if constexpr (v % 2 == 0) {
           const U u =
-              kWhole ? load_whole<U>(p + chunk.base[v]) : load_copy16<U>(p + chunk.base[v], chunk.part[v]);
+              kWhole ? load_whole<U>(p + chunk.base[v]) : load_copy16<U>(p + chunk.base[v], chunk.part[v][0]);
           split(as_float<L>(u), x[v], x[v + 1]);
         }
       } else if constexpr (kShared && v > 0) {
         x[v] = x[0];
       } else {
-        x[v] = floats<kIn, kWhole>(p + chunk.base[v], chunk.part[v]);
-        if constexpr (kTwo) {
-          constexpr int kFirst = L * (kDot ? 4 : kInSize);  // bytes
-          x[v] = choose(x[v], floats<kIn, kWhole>(p + chunk.base[v] + kFirst, chunk.second[v]), index[v]);
-        } else if constexpr (kChosen) {
-          x[v] = choose(x[v], index[v]);
+        const char* from = p + chunk.base[v];
+        const Part(&part)[kReads] = chunk.part[v];
+        if constexpr (kHalves) {
+          const auto read = [&](int i) __attribute__((always_inline)) {
+            return kWhole ? load_whole<U>(from + i * kBytes) : load_copy16<U>(from + i * kBytes, part[i]);
+          };
+          if constexpr (kReads == 1) {
+            x[v] = choose_halves(read(0), index[v]);
+          } else {
+            x[v] = choose_halves(read(0), read(1), index[v]);
+          }
+        } else {
+          const auto read = [&](int i) __attribute__((always_inline)) {
+            return floats<kIn, kWhole>(from + i * kBytes, part[i]);
+          };
+          if constexpr (!kChosen) {
+            x[v] = read(0);
+          } else if constexpr (kReads == 1) {
+            x[v] = choose(read(0), index[v]);
+          } else if constexpr (kReads == 2) {
+            x[v] = choose(read(0), read(1), index[v]);
+          } else if constexpr (kReads == 3) {
+            x[v] = choose(read(0), read(1), read(2), index[v]);
+          } else {
+            x[v] = choose(read(0), read(1), read(2), read(3), index[v]);
+          }
         }
         hold(x[v]);
       }

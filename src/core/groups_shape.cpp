@@ -1,6 +1,7 @@
 #include "core/groups_shape.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "core/tile_math.h"
@@ -9,12 +10,20 @@
 namespace tessera {
 namespace {
 
-// An axis of a gradient of the input, walked `block` pixels (a multiple of the stride) at a time.
+// An axis walked `block` pixels at a time: of a gradient of the input a multiple of the stride.
 struct BlockAxis {
   WindowAxis axis;
   int64_t first, origin;
 };
 BlockAxis block_axis(const WindowAxis& a, int64_t block) {
+  if (a.spread > 0) {
+    BlockAxis b{.axis = a, .first = 0, .origin = 0};
+    b.axis.positions = ceil_div(a.positions, block);
+    b.axis.step = block * a.step;
+    b.axis.taps = (block - 1) * a.step + (a.taps - 1) * a.spread + 1;
+    b.axis.spread = 1;
+    return b;
+  }
   BlockAxis b{.axis = a, .first = -((a.taps - 1) * -a.spread / a.divide), .origin = 0};
   const int64_t begin = a.shift / block;
   b.origin = begin * block - a.shift;
@@ -27,22 +36,31 @@ BlockAxis block_axis(const WindowAxis& a, int64_t block) {
   return b;
 }
 
-// The block whose pixels take the fewest products; none where the channels of one per stride fill a vector.
+// The block whose pixels take the fewest products; none where the channels of one per stride fill a vector,
+// and forward none where lanes that hold channels alone take fewer.
 void choose_block(GroupsShape& s, const GemmView& v, int64_t vector) {
   const WindowAxis &h = v.window->axes[1], &w = v.window->axes[2];
+  const bool forward = w.spread > 0;
   const int64_t pixels = vector / s.outer;
-  double best = 0;
+  double best = forward && s.steps <= vector ? static_cast<double>(h.taps * w.taps) : HUGE_VAL;
   for (int64_t bh = h.divide; bh <= std::min(pixels, h.positions + h.divide - 1); bh += h.divide) {
     for (int64_t bw = w.divide; bw * bh <= pixels; bw += w.divide) {
       const double products = static_cast<double>(block_axis(h, bh).axis.taps * block_axis(w, bw).axis.taps) /
                               static_cast<double>(bh * bw);
-      if (s.blocked && products >= best) continue;
+      if (products >= best) continue;
       best = products;
       s.blocked = true;
       s.block_h = bh;
       s.block_w = bw;
     }
   }
+}
+
+// Whether lanes of different pixels take the same steps: a result's own D tensors.
+bool pixels_alike(const GemmView& v) {
+  return std::all_of(v.epilogue.begin(), v.epilogue.end(), [](const EpilogueStep& s) {
+    return !info(s.kind).takes_d || info(s.kind).broadcast == Broadcast::none;
+  });
 }
 
 }  // namespace
@@ -57,7 +75,8 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
   s.steps = ceil_div(s.inner, std::max(c.inst_k, 1));
   const int64_t vector = std::clamp(c.inst_n, 1, 64);
   const WindowAxis& w = s.axes[2];
-  if (v.groups == 1 && w.spread < 0 && s.outer <= vector / 2) choose_block(s, v, vector);
+  if (v.groups == 1 && !s.gradient && s.outer <= vector / 2 && (w.spread < 0 || pixels_alike(v)))
+    choose_block(s, v, vector);
   if (s.blocked) {
     const BlockAxis h = block_axis(s.axes[1], s.block_h), columns = block_axis(s.axes[2], s.block_w);
     s.first_h = h.first;
@@ -73,11 +92,12 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
     s.lanes = std::max(s.inner, s.outer) > kMost
                   ? 0
                   : tsr::groups_lanes(static_cast<int>(s.steps), static_cast<int>(s.outer),
-                                      static_cast<int>(vector));
-    if (s.lanes > 0 && (s.steps > 1 || s.outer > 1) &&
-        tsr::groups_reach(static_cast<int>(s.steps), static_cast<int>(s.outer), static_cast<int>(s.lanes)) >
-            vector)
-      s.vectors_read = 2;
+                                      static_cast<int>(vector), c.inst_k > 1);
+    if (s.lanes > 0 && (s.steps > 1 || s.outer > 1))
+      s.vectors_read = tsr::groups_loads(
+          tsr::groups_reach(static_cast<int>(s.steps), static_cast<int>(s.outer), static_cast<int>(s.lanes)),
+          static_cast<int>(vector),
+          vector == 16 && c.inst_k == 1 && (s.gradient ? v.b : v.a).type == DType::bf16);
     s.chunk = std::max<int64_t>(c.tile_n / vector * s.lanes, 1);
   }
   s.chunks = ceil_div(v.groups * s.outer, s.chunk);

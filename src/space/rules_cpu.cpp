@@ -155,7 +155,8 @@ constexpr Rule kRules[] = {
        return s.blocked || (s.steps <= c.inst_n && s.lanes > 0);
      },
      "channels of several groups share a vector: a group has at most inst_n channels (or words of inst_k of "
-     "them) of the operand that is read, and two vectors of it feed one of the operand that is walked"},
+     "them) of the operand that is read, and a few vectors of it (four of 512 bits, else two) feed one of "
+     "the operand that is walked"},
     {"groups_blocks", kGroups, reads("tile inst_n"),
      [](V v, C c, A) {
        return !v.window || !groups_shape(v, c).blocked ||

@@ -1,6 +1,7 @@
 #include "backend/cpu/groups.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <vector>
 
@@ -64,6 +65,11 @@ class GroupsKernel : public CpuKernel {
           axes[2].positions * shape_.chunk * bytes_of(view_.a.type);
       line_block_ = std::clamp<int64_t>(arch.l1.bytes / 2 / chunk_bytes, 2, line_block_);
     }
+    // Chunks that begin anywhere share cache lines with their neighbours.
+    if (shape_.gradient && shape_.chunks > 1 &&
+        view_.groups * shape_.outer * bytes_of(view_.a.type) % 64 != 0)
+      line_block_ = std::clamp<int64_t>(static_cast<int64_t>(static_cast<double>(arch.l1.bytes) / line_bytes),
+                                        2, line_block_);
     by_lines_ = shape_.gradient ? shape_.chunks < threads_ : lines_ >= threads_;
     parts_ = shape_.gradient && by_lines_ ? std::min<int64_t>(threads_, lines_) : 1;
   }
@@ -136,14 +142,24 @@ class GroupsKernel : public CpuKernel {
     args.fetch = fetch_;
     if (shape_.blocked) {
       const auto& whole = view_.window->axes;
+      const bool forward = whole[2].spread > 0;
+      const auto pixel = [&](const WindowAxis& x) { return static_cast<int>(forward ? -x.step : 1); };
+      const auto at = [&](const WindowAxis& x) { return static_cast<int>(forward ? -1 : x.divide); };
+      const auto dilation = [](const WindowAxis& x) { return static_cast<int>(std::abs(x.spread)); };
+      const int64_t taps = view_.window->taps();
       args.blocks = {.filter_h = static_cast<int>(whole[1].taps),
                      .filter_w = static_cast<int>(whole[2].taps),
-                     .stride_h = static_cast<int>(whole[1].divide),
-                     .stride_w = static_cast<int>(whole[2].divide),
-                     .dilation_h = static_cast<int>(-whole[1].spread),
-                     .dilation_w = static_cast<int>(-whole[2].spread),
+                     .pixel_h = pixel(whole[1]),
+                     .pixel_w = pixel(whole[2]),
+                     .at_h = at(whole[1]),
+                     .at_w = at(whole[2]),
+                     .dilation_h = dilation(whole[1]),
+                     .dilation_w = dilation(whole[2]),
                      .first_h = static_cast<int>(shape_.first_h),
                      .first_w = static_cast<int>(shape_.first_w),
+                     .outer_apart = forward ? taps * shape_.inner : 1,
+                     .tap_apart = forward ? shape_.inner : shape_.outer,
+                     .inner_apart = forward ? 1 : taps * shape_.outer,
                      .result_h = whole[1].positions,
                      .result_w = whole[2].positions,
                      .origin_h = shape_.origin_h,

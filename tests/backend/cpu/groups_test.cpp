@@ -70,6 +70,35 @@ TEST_P(GroupsTest, TapsThatLieApart) {
   everywhere("n=1 g=9 c=1 k=1 in=5x11 filter=2x3 dilation=4x1 pad=0:2x1 dtype=f32");
 }
 
+// One to four vectors feed one, from which lanes choose 16 bits or 32.
+TEST_P(GroupsTest, ChannelsFromSeveralVectors) {
+  for (const char* rest : {"n=1 g=7 c=1 k=9 in=13x12 filter=3x3 stride=2x2 dtype=f32",
+                           "n=1 g=7 c=1 k=9 in=13x12 filter=3x3 stride=2x2 dtype=bf16",
+                           "n=2 g=23 c=3 k=1 in=7x9 filter=3x3 pad=1x1 dtype=f32",
+                           "n=1 g=9 c=7 k=5 in=6x9 filter=2x3 dilation=1x2 pad=1x2 dtype=bf16",
+                           "n=1 g=5 c=10 k=1 in=6x7 filter=3x3 stride=2x1 pad=1x1 dtype=f16"}) {
+    everywhere(rest, GetParam().narrow);
+  }
+}
+
+// Results of one group with few channels: a block of pixels in each vector.
+TEST_P(GroupsTest, BlocksOfFewOutputChannels) {
+  for (const char* rest :
+       {"n=2 c=3 k=1 in=23x41 filter=3x3 dilation=2x2 dtype=f32",
+        "n=1 c=16 k=2 in=9x22 filter=3x3 pad=1x1 dtype=bf16",
+        "n=2 c=5 k=3 in=4x9x11 filter=2x3x5 stride=1x3x2 dilation=2x1x1 pad=1x0x2 dtype=f16 alpha=2 beta=1",
+        "n=1 c=40 k=1 in=37 filter=5 stride=2 pad=4:0 dtype=f32 epilogue=add,relu"}) {
+    for (const int threads : {1, 3}) {
+      SCOPED_TRACE(rest);
+      const std::string problem = std::string("conv_fwd ") + rest;
+      testing_cpu::expect_right(*kernel(problem, GetParam().narrow, threads));
+      if (threads == 1)
+        EXPECT_EQ(testing_cpu::result(*kernel(problem + " prepack=b", GetParam().narrow)),
+                  testing_cpu::result(*kernel(problem, GetParam().narrow)));
+    }
+  }
+}
+
 // Few input channels: a block of pixels in each vector. Strides, dilations and padding that blocks begin or
 // end outside of; several lines of blocks for each thread.
 TEST_P(GroupsTest, BlocksOfPixels) {
@@ -117,6 +146,7 @@ TEST(GroupsPairs, EvenChannels) {
       {"conv_fwd n=1 g=3 c=24 k=24 in=4x7x9 filter=2x3x3 pad=1x1x1", "14x16"},       // of two groups
       {"conv_bwd_data n=2 g=5 c=10 k=6 in=14x13 filter=3x3 stride=2x1 pad=1x1", "7x32"},
       {"conv_bwd_data n=1 g=19 c=1 k=2 in=9x13 filter=3x2", "2x32"},
+      {"conv_fwd n=2 c=6 k=1 in=9x43 filter=3x3 pad=1x1", "7x16"},
       {"conv_bwd_data n=1 c=3 k=18 in=23x21 filter=7x7 stride=2x2 pad=3x3", "14x16"},  // blocks of pixels
   };
   for (const auto& c : cases) {
@@ -134,28 +164,33 @@ TEST(GroupsPairs, EvenChannels) {
   }
 }
 
-TEST(Groups, LanesThatTwoVectorsFeed) {
-  EXPECT_EQ(tsr::groups_lanes(1, 1, 16), 16);
-  EXPECT_EQ(tsr::groups_lanes(4, 4, 16), 16);
-  EXPECT_EQ(tsr::groups_lanes(2, 1, 16), 16);
-  EXPECT_EQ(tsr::groups_lanes(3, 1, 16), 10);
-  EXPECT_EQ(tsr::groups_lanes(16, 64, 16), 16);
-  EXPECT_EQ(tsr::groups_lanes(7, 9, 16), 16);
-  EXPECT_EQ(tsr::groups_lanes(33, 64, 16), 0);
+TEST(Groups, LanesThatSomeVectorsFeed) {
+  EXPECT_EQ(tsr::groups_lanes(1, 1, 16, false), 16);
+  EXPECT_EQ(tsr::groups_lanes(4, 4, 16, false), 16);
+  EXPECT_EQ(tsr::groups_lanes(3, 1, 16, false), 16);
+  EXPECT_EQ(tsr::groups_lanes(3, 1, 16, true), 10);
+  EXPECT_EQ(tsr::groups_lanes(9, 1, 16, false), 7);
+  EXPECT_EQ(tsr::groups_lanes(9, 1, 8, false), 1);
+  EXPECT_EQ(tsr::groups_lanes(16, 64, 16, false), 16);
+  EXPECT_EQ(tsr::groups_lanes(7, 9, 16, false), 16);
+  EXPECT_EQ(tsr::groups_lanes(65, 64, 16, false), 0);
 }
 
 // Wherever a vector begins, what it reads lies within the reach of its first group.
 TEST(Groups, ReachCoversEveryLane) {
   for (int inner = 1; inner <= 16; ++inner) {
     for (int outer = 1; outer <= 40; ++outer) {
-      const int lanes = tsr::groups_lanes(inner, outer, 16);
-      if (lanes == 0) continue;
-      const int reach = inner == 1 && outer == 1 ? 16 : tsr::groups_reach(inner, outer, lanes);
-      for (int first = 0; first < 40 * lanes; first += lanes) {
-        const int last = first + lanes - 1;
-        ASSERT_LE((last / outer - first / outer + 1) * inner, reach) << inner << ' ' << outer << ' ' << first;
+      for (const bool dot : {false, true}) {
+        const int lanes = tsr::groups_lanes(inner, outer, 16, dot);
+        if (lanes == 0) continue;
+        const int reach = inner == 1 && outer == 1 ? 16 : tsr::groups_reach(inner, outer, lanes);
+        for (int first = 0; first < 40 * lanes; first += lanes) {
+          const int last = first + lanes - 1;
+          ASSERT_LE((last / outer - first / outer + 1) * inner, reach)
+              << inner << ' ' << outer << ' ' << first;
+        }
+        ASSERT_LE(reach, tsr::groups_vectors(16, dot) * 16);
       }
-      ASSERT_LE(reach, 32);
     }
   }
 }
