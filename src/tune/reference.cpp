@@ -115,7 +115,6 @@ std::vector<int64_t> chosen(int64_t total, int64_t count, uint64_t seed) {
   return {some.begin(), some.end()};
 }
 
-constexpr int64_t kMaxElements = int64_t{1} << 20;
 constexpr size_t kColumns = 64;                 // computed together, at most
 constexpr int64_t kFactors = int64_t{1} << 23;  // held at a time, but for one column
 
@@ -197,10 +196,10 @@ double truncation_error(const double* a, const double* b, size_t step_b, int64_t
   return std::fabs(bias) + kDeviations * std::sqrt(variance);
 }
 
-Sample sample_of(const GemmView& v, int64_t max_work) {
+Sample sample_of(const GemmView& v, int64_t max_work, int64_t max_elements) {
   const int64_t k = std::max<int64_t>(v.k, 1);
   const auto fits = [&](int64_t g, int64_t r, int64_t c) {
-    return static_cast<double>(g) * r * c <= kMaxElements &&
+    return static_cast<double>(g) * r * c <= static_cast<double>(max_elements) &&
            static_cast<double>(g) * r * c * k <= static_cast<double>(max_work);
   };
   Sample s;
@@ -208,7 +207,7 @@ Sample sample_of(const GemmView& v, int64_t max_work) {
   const int64_t groups = s.complete ? v.groups : std::min<int64_t>(v.groups, 3);
   int64_t rows = v.m, cols = v.n;
   if (!s.complete) {
-    const int64_t budget = std::min(kMaxElements, max_work / k) / groups;  // elements of one group
+    const int64_t budget = std::min(max_elements, max_work / k) / groups;  // elements of one group
     rows = std::min<int64_t>(v.m, 64);
     cols = std::clamp<int64_t>(budget / rows, std::min<int64_t>(v.n, 64), v.n);
     rows = std::clamp<int64_t>(budget / cols, rows, v.m);

@@ -39,8 +39,9 @@ struct Sample {
   size_t size() const { return groups.size() * rows.size() * cols.size(); }
 };
 
-// At most about `max_work` multiply-adds.
-Sample sample_of(const GemmView& v, int64_t max_work = int64_t{1} << 27);
+// At most about `max_work` multiply-adds for at most about `max_elements` of C.
+Sample sample_of(const GemmView& v, int64_t max_work = int64_t{1} << 27,
+                 int64_t max_elements = int64_t{1} << 20);
 
 // In the order groups, rows, cols of `s`. Threads share the rows. sum_error: as Kernel::sum_error().
 std::vector<Expected> reference(const Operands& operands, const Sample& s, double sum_error = 0);

@@ -29,8 +29,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A sampled check of this many multiply-adds: each group of a problem computes it anew.
-constexpr int64_t kCheckWork = int64_t{1} << 25;
+// A sampled check of this many multiply-adds, which each group of a problem computes anew, and of this many
+// elements for every configuration: it takes no longer than timing does.
+constexpr int64_t kCheckWork = int64_t{1} << 24, kCheckElements = int64_t{1} << 15;
 
 // Ticks while this process is alive: one that is stopped and continued gets a single tick for all that time,
 // so it is not taken for a hang.
@@ -132,7 +133,8 @@ class GroupWork {
   const Verifier& verifier(double sum_error) {
     auto& made = verifiers_[sum_error];
     if (!made) {
-      made = std::make_unique<Verifier>(operands_, sample_of(operands_.view(), kCheckWork), sum_error);
+      made = std::make_unique<Verifier>(operands_, sample_of(operands_.view(), kCheckWork, kCheckElements),
+                                        sum_error);
       ticks = 0;
     }
     return *made;

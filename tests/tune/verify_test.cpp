@@ -233,6 +233,13 @@ TEST(Sample, LongThinProblemsStayWithinTheirSizes) {
   EXPECT_LT(s.size(), 100000u);
 }
 
+TEST(Sample, ShortSumsStayWithinTheElementsAskedFor) {
+  const Sample s = sample_of(lower(Problem::parse("gemm m=50000 n=640 k=9 dtype=f32")), 1 << 24, 1 << 15);
+  EXPECT_FALSE(s.complete);
+  EXPECT_LE(s.size(), size_t{1} << 15);
+  EXPECT_GE(s.size(), size_t{1} << 14);
+}
+
 TEST(Fill, DependsOnTheSeedAlone) {
   std::vector<float> x(1000), y(1000);
   fill(DType::f32, FillKind::uniform, 7, x.data(), 1000);
