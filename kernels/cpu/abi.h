@@ -38,8 +38,10 @@ struct PackedArgs {
   long long
       a_tile_bytes;  // from one row tile to the next, each of tile_m rows; 0: tiles are where their rows are
   // Config::a_table, patches read in place: of tap t the words of row r begin at a_table[t * table_rows + r],
-  // tap_steps of them; steps are those of all taps. At least tile_m rows are there.
+  // tap_steps of them, or `zeros` where the tap meets no coordinate; steps are those of all taps. At least
+  // tile_m rows are there.
   const char* const* a_table;
+  const char* zeros;
   long long table_rows, taps, tap_steps;
   const void* b;
   long long b_step_bytes;

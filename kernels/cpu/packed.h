@@ -3,6 +3,7 @@
 
 #include "cpu/abi.h"
 #include "cpu/epilogue.h"
+#include "cpu/lines.h"
 #include "cpu/multiply.h"
 #include "cpu/types.h"
 #include "cpu/vec.h"
@@ -62,6 +63,14 @@ struct Packed {
     const char* b = static_cast<const char*>(p.b);
     const char* const* table = p.a_table + row;
     for (long long tap = 0; tap < p.taps; ++tap, table += p.table_rows) {
+      bool meets = false;  // a coordinate, in some row
+#pragma GCC unroll 32
+      for (int r = 0; r < kHeight; ++r) meets |= table[r] != p.zeros;
+      if (!meets) {
+        b += p.tap_steps * b_step;
+        ahead.fetch();
+        continue;
+      }
       long long at = 0;
       auto step = [&](long long at_a, long long at_b) __attribute__((always_inline)) {
         multiply_step(
@@ -164,6 +173,13 @@ struct Packed {
   static constexpr bool kBare = E::kNoSteps && !E::kRowTable &&
                                 (E::kIntAcc ? Config::type_out == Type::i32 : Config::type_out == Type::f32);
 
+  // Accumulators that leave their registers for C itself, whatever its rows and columns.
+  static constexpr bool kLeaves =
+      L == 16 && E::kNoSteps &&
+      (E::kIntAcc ? Config::type_out == Type::i32
+                  : Config::type_out == Type::f32 || Config::type_out == Type::bf16 ||
+                        Config::type_out == Type::f16);
+
   // One row tile, its first `skip` rows stored by the tile before, `rows` of it in C. The members of an Ahead
   // come one by one: read back as vectors they would wait for the stores of the tile before.
   template <int kHeight, int kLive>
@@ -209,6 +225,10 @@ struct Packed {
         return;
       }
     }
+    if constexpr (kLeaves) {
+      if (!partial && rows == kHeight && p.epilogue->plain)
+        return store_part_of_tile<kHeight, kLive>(acc, p, row);
+    }
     alignas(64) unsigned buffer[kHeight * Config::tile_n];
 #pragma GCC unroll 32
     for (int r = 0; r < kHeight; ++r) {
@@ -230,6 +250,34 @@ struct Packed {
     for (int r = 0; r < kHeight; ++r, c += stride) {
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) store_whole(c + v * L * 4, acc[r][v]);
+    }
+  }
+
+  // Whole rows, of their last vector the columns there are. Rows may be stored twice, as above.
+  template <int kHeight, int kLive>
+  static TSR_INLINE void store_part_of_tile(const U (&acc)[kHeight][kLive], const PackedArgs& p,
+                                            long long row) {
+    constexpr Type kOut = Config::type_out;
+    constexpr int kLine = L * bytes_of(kOut);
+    const EpilogueArgs& e = *p.epilogue;
+    const Part last(p.cols - (kLive - 1) * L);
+    char* const c = static_cast<char*>(e.c) + p.col0 * bytes_of(kOut);
+#pragma GCC unroll 32
+    for (int r = 0; r < kHeight; ++r) {
+      long long at = p.row0 + row + r;
+      if constexpr (E::kRowTable) at = e.rows[at];
+      char* to = c + at * e.c_stride * bytes_of(kOut);
+#pragma GCC unroll 8
+      for (int v = 0; v + 1 < kLive; ++v)
+        store_lanes<L, kOut, false>(to + v * kLine, sum_type(acc[r][v]), last);
+      store_lanes<L, kOut, true>(to + (kLive - 1) * kLine, sum_type(acc[r][kLive - 1]), last);
+    }
+  }
+  static TSR_INLINE auto sum_type(U x) {
+    if constexpr (E::kIntAcc) {
+      return (typename Vec<L>::I)x;
+    } else {
+      return as_float<L>(x);
     }
   }
 

@@ -148,7 +148,13 @@ void pack_patch_rows(PackRows pack, const Window& w, const PanelSource& words, c
     gather_patches(w, words.data, element, piece, out, row_bytes);
     const int64_t bytes = piece.cols * element, whole = round_up(bytes, 4);
     for (int64_t i = 0; whole > bytes && i < piece.rows; ++i) {
-      std::memset(out + i * row_bytes + bytes, 0, static_cast<size_t>(whole - bytes));
+      char* const end = out + i * row_bytes + bytes;
+      if (element == 2) {
+        const uint16_t zero = 0;
+        std::memcpy(end, &zero, 2);  // a call for so little would take longer than the row's copy
+      } else {
+        std::memset(end, 0, static_cast<size_t>(whole - bytes));
+      }
     }
     return;
   }

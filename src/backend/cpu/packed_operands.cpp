@@ -145,6 +145,7 @@ void PackedOperands::point_at_taps(const char* a, const PackedBlock& block, cons
     for (int64_t row = block.rows(); row < plan_.tile_m; ++row) table[t * stride + row] = zeros_.data();
   }
   args.a_table = table;
+  args.zeros = zeros_.data();
   args.table_rows = stride;
   args.taps = taps;
   args.tap_steps = channels / plan_.group;
