@@ -10,15 +10,25 @@
 
 namespace tsr {
 
-// Memory that a later call reads: every `turn` steps of k, `lines` of it are brought into L2.
+// Memory that later tiles touch, asked for every `turn` steps of k, little at a time: loads of the tile in
+// work would wait behind many requests at once. `lines` of what is read at `next` come into L2, and `c_share`
+// rows of C, kBytes of each, into L1.
+template <int kBytes>
 struct Ahead {
   static constexpr long long kTurn = 32, kLine = 64;
   const char* next;
   long long lines, turn;
+  const char* c;
+  long long c_stride;
+  int c_rows, c_share;
 
   TSR_INLINE void fetch() {
     for (long long i = 0; i < lines; ++i) __builtin_prefetch(next + i * kLine, 0, 2);
     next += lines * kLine;
+    for (int r = c_rows < c_share ? c_rows : c_share; r > 0; --r, --c_rows, c += c_stride) {
+#pragma GCC unroll 8
+      for (int i = 0; i < kBytes; i += kLine) __builtin_prefetch(c + i, 1);
+    }
   }
 };
 
@@ -28,6 +38,7 @@ struct Packed {
   static constexpr int L = E::L;
   using U = typename Vec<L>::U;
   static constexpr int kRows = Config::tile_m, kVectors = Config::tile_n / L;
+  static constexpr int kSize = bytes_of(Config::type_out), kRowBytes = Config::tile_n * kSize;
   static constexpr bool kStarts = Config::inst == Inst::vnni && Config::type_a == Type::i8;
 
   // Bytes from one row of A to the next, from one step of k to the next in A and in the panel of B; 0: told
@@ -58,7 +69,7 @@ struct Packed {
   // Rows from `row` on of patches in place: each tap's rows lie where the table says.
   template <int kHeight, int kLive>
   static TSR_INLINE void multiply_taps(U (&acc)[kHeight][kLive], long long row, const PackedArgs& p,
-                                       Ahead& ahead) {
+                                       Ahead<kRowBytes>& ahead) {
     const long long b_step = kStepB ? kStepB : p.b_step_bytes;
     const char* b = static_cast<const char*>(p.b);
     const char* const* table = p.a_table + row;
@@ -94,7 +105,7 @@ struct Packed {
 
   template <int kHeight, int kLive>
   static TSR_INLINE void multiply(U (&acc)[kHeight][kLive], const char* a, const PackedArgs& p,
-                                  Ahead& ahead) {
+                                  Ahead<kRowBytes>& ahead) {
     const long long row = kRow ? kRow : p.a_row_bytes, a_step = kStepA ? kStepA : p.a_step_bytes,
                     b_step = kStepB ? kStepB : p.b_step_bytes;
     const char* b = static_cast<const char*>(p.b);
@@ -130,14 +141,6 @@ struct Packed {
     }
   }
 
-  // Asks for the rows of C that the next tile writes.
-  template <int kHeight>
-  static TSR_INLINE void fetch_c(const PackedArgs& p, long long row) {
-    constexpr int kSize = bytes_of(Config::type_out);
-    const long long stride = p.epilogue->c_stride * kSize;
-    fetch_rows<kHeight>(static_cast<const char*>(p.epilogue->c) + (p.row0 + row) * stride + p.col0 * kSize,
-                        stride, Config::tile_n * kSize);
-  }
   template <int kHeight>
   static TSR_INLINE void fetch_rows(const void* rows, long long stride, int bytes) {
     const char* row = static_cast<const char*>(rows);
@@ -184,15 +187,24 @@ struct Packed {
   // come one by one: read back as vectors they would wait for the stores of the tile before.
   template <int kHeight, int kLive>
   static __attribute__((noinline)) void tile(const char* a, const PackedArgs& p, long long row, int skip,
-                                             int rows, const char* next, long long lines, long long turn) {
-    Ahead ahead{next, lines, turn};
+                                             int rows, const char* next, long long lines, long long turn,
+                                             int c_share) {
+    // The rows of C that the next tile writes.
+    const long long c_stride = p.epilogue->c_stride * kSize;
+    Ahead<kRowBytes> ahead{
+        next,
+        lines,
+        turn,
+        static_cast<const char*>(p.epilogue->c) + (p.row0 + row + kHeight) * c_stride + p.col0 * kSize,
+        c_stride,
+        c_share > 0 ? kHeight : 0,
+        c_share};
     U acc[kHeight][kLive];
 #pragma GCC unroll 32
     for (int r = 0; r < kHeight; ++r) {
 #pragma GCC unroll 8
       for (int v = 0; v < kLive; ++v) acc[r][v] = kStarts ? load_whole<U>(p.start + v * L) : U{};
     }
-    if (p.fetch_c) fetch_c<kHeight>(p, row + kHeight);
     const bool whole = kLive == kVectors && skip == 0 && rows == kHeight && p.cols == Config::tile_n;
     unsigned* const sums =
         whole && p.partial ? static_cast<unsigned*>(p.partial) + row * p.partial_stride : nullptr;
@@ -317,19 +329,20 @@ struct Packed {
   static TSR_INLINE void all_rows(const PackedArgs& p) {
     const char* a = static_cast<const char*>(p.a);
     const char* next = static_cast<const char*>(p.next_b);
-    if (p.rows < kRows) return tile<kRows, kLive>(a, p, 0, 0, static_cast<int>(p.rows), next, 0, p.steps);
+    if (p.rows < kRows) return tile<kRows, kLive>(a, p, 0, 0, static_cast<int>(p.rows), next, 0, p.steps, 0);
     constexpr int kLow = kLive == kVectors && kRows > 1 ? kRows - 1 : kRows;
     RowTiles tiles{(p.rows + kRows - 1) / kRows, 0};
     if (kLow < kRows || p.a_tile_bytes) tiles = row_tiles(p.rows, kRows);
     const int low = p.a_tile_bytes && kRows > 1 ? kRows - 1 : kLow;
     // Each row tile fetches its share of what comes next.
-    Ahead ahead{next, 0, p.steps};
-    long long share = 0;
-    const long long turns = Config::a_table ? p.taps : p.steps / Ahead::kTurn;
+    using Fetched = Ahead<kRowBytes>;
+    long long lines = 0, share = 0;
+    const long long turns = Config::a_table ? p.taps : p.steps / Fetched::kTurn;
+    const long long turn = turns > 0 && (next || p.fetch_c) ? Fetched::kTurn : p.steps;
+    const int c_share = !p.fetch_c ? 0 : turns > 0 ? static_cast<int>((kRows + turns - 1) / turns) : kRows;
     if (next && turns > 0) {
-      ahead.turn = Ahead::kTurn;
-      ahead.lines = p.next_b_bytes / Ahead::kLine / (turns * (tiles.tall + tiles.low)) + 1;
-      share = ahead.lines * turns * Ahead::kLine;
+      lines = p.next_b_bytes / Fetched::kLine / (turns * (tiles.tall + tiles.low)) + 1;
+      share = lines * turns * Fetched::kLine;
     }
     for (long long t = 0, row = 0; t < tiles.tall + tiles.low; ++t) {
       const int height = t < tiles.tall ? kRows : low;
@@ -337,14 +350,12 @@ struct Packed {
       if (back < 0) back = 0;
       const char* from = p.a_tile_bytes ? a + t * p.a_tile_bytes : a + (row - back) * p.a_row_bytes;
       if (t < tiles.tall) {
-        tile<kRows, kLive>(from, p, row - back, static_cast<int>(back), kRows, ahead.next, ahead.lines,
-                           ahead.turn);
+        tile<kRows, kLive>(from, p, row - back, static_cast<int>(back), kRows, next, lines, turn, c_share);
       } else {
-        tile<kLow, kLive>(from, p, row - back, static_cast<int>(back), height, ahead.next, ahead.lines,
-                          ahead.turn);
+        tile<kLow, kLive>(from, p, row - back, static_cast<int>(back), height, next, lines, turn, c_share);
       }
       row += height;
-      ahead.next += share;
+      next += share;
     }
   }
 

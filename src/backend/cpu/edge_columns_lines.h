@@ -17,7 +17,7 @@ struct EdgeLines {
 
   using Bits [[gnu::vector_size(4 * kLanes)]] = int;
 
-  static Vector load(const float* from) {
+  static Vector load(const char* from) {
     Vector v;
     std::memcpy(&v, from, sizeof(v));
     return v;
@@ -36,15 +36,15 @@ struct EdgeLines {
   }
 
   template <bool kMasked, int kHeight, int kCols>
-  static void step(Vector (&acc)[kHeight][kCols], const EdgeColumns& e, const float* a, int64_t k,
+  static void step(Vector (&acc)[kHeight][kCols], const EdgeColumns& e, const char* a, int64_t k,
                    const Bits& mask) {
     Vector right[kCols];
     for (int j = 0; j < kCols; ++j) {
-      right[j] = load(e.b + j * e.b_stride + k);
+      right[j] = load(static_cast<const char*>(e.b) + j * e.b_stride + k * 4);
       if (kMasked) right[j] = masked(right[j], mask);
     }
     for (int i = 0; i < kHeight; ++i) {
-      Vector left = load(a + i * e.a_stride + k);
+      Vector left = load(a + i * e.a_stride + k * 4);
       if (kMasked) left = masked(left, mask);
       for (int j = 0; j < kCols; ++j) acc[i][j] += left * right[j];
     }
@@ -53,7 +53,7 @@ struct EdgeLines {
   // The last, shorter step reads a whole vector that ends where k does, without what was multiplied before.
   template <int kHeight, int kCols>
   static void some_rows(const EdgeColumns& e, int64_t row) {
-    const float* a = e.a + row * e.a_stride;
+    const char* a = static_cast<const char*>(e.a) + row * e.a_stride;
     Vector acc[kHeight][kCols] = {};
     Bits mask = {};
     int64_t k = 0;
@@ -64,8 +64,12 @@ struct EdgeLines {
       std::memcpy(&mask, lanes, sizeof(mask));
       step<true>(acc, e, a, e.k - kLanes, mask);
     }
-    for (int i = 0; i < kHeight; ++i) {
-      for (int j = 0; j < kCols; ++j) e.sums[(row + i) * e.sums_stride + j] = sum(acc[i][j]);
+    char* sums = static_cast<char*>(e.sums) + row * e.sums_stride;
+    for (int i = 0; i < kHeight; ++i, sums += e.sums_stride) {
+      for (int j = 0; j < kCols; ++j) {
+        const float s = sum(acc[i][j]);
+        std::memcpy(sums + j * 4, &s, 4);
+      }
     }
   }
 

@@ -22,6 +22,7 @@ struct PanelShape {
   int live;         // lanes to read; the next ones up to a multiple of 16 become zero, more are undefined
   int width;        // lanes of the panel
   bool correction;  // append width i32: -128 * sum over k of each lane (operand B of vpdpbusd with flipped A)
+  bool stream = false;  // read much later: need not come into the caches
 };
 
 // Bytes of a panel, a multiple of 4 * width.

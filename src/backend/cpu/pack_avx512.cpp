@@ -135,12 +135,55 @@ inline void transpose(const char* p, int64_t row_bytes, uint32_t* out, int64_t w
   }
 }
 
+// The same from whole lines of memory: each is read once, which counts where rows share a set of L1. kStream:
+// past the caches, to an `out` whose rows are lines.
+template <bool kStream>
+inline void transpose_lines(const char* p, int64_t row_bytes, uint32_t* out, int64_t width) {
+  __m512i r[16], t[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) r[i] = _mm512_loadu_si512(p + i * row_bytes);
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  auto store = [&](int i, __m512i words) __attribute__((always_inline)) {
+    if constexpr (kStream) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(out + i * width), words);
+    } else {
+      _mm512_storeu_si512(out + i * width, words);
+    }
+  };
+    // r[4 q + c] holds, in its quarter p, word 4 p + c of rows 4 q ... 4 q + 3.
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; ++c) {
+    const __m512i even = _mm512_shuffle_i32x4(r[c], r[4 + c], 0x88),
+                  odd = _mm512_shuffle_i32x4(r[c], r[4 + c], 0xdd);
+    const __m512i even2 = _mm512_shuffle_i32x4(r[8 + c], r[12 + c], 0x88),
+                  odd2 = _mm512_shuffle_i32x4(r[8 + c], r[12 + c], 0xdd);
+    store(c, _mm512_shuffle_i32x4(even, even2, 0x88));
+    store(4 + c, _mm512_shuffle_i32x4(odd, odd2, 0x88));
+    store(8 + c, _mm512_shuffle_i32x4(even, even2, 0xdd));
+    store(12 + c, _mm512_shuffle_i32x4(odd, odd2, 0xdd));
+  }
+}
+
 // Steps of all lanes before the next ones: what is written lies together.
 constexpr int kChunk = 64;
 
-// k contiguous: blocks of 16 lanes x 16 words are transposed. kFar: lanes are asked for a chunk ahead, since
-// the hardware follows too few of them.
-template <class W, bool kFar>
+// How lanes along k are read and written. All but `near`: they are asked for a chunk ahead, since the
+// hardware follows too few of them.
+enum class Way { near, far, lines, stream };
+
+// k contiguous: blocks of 16 lanes x 16 words are transposed.
+template <class W, Way kWay>
 void transpose_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* words) {
   constexpr int kBlock = 16 * W::kGroup;  // k elements
   constexpr int kAhead = kChunk * W::kGroup * W::kBytes;
@@ -159,10 +202,12 @@ void transpose_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* wo
     alignas(64) uint32_t result[16 * 16];
     if (live == 16 && lanes == 16) {
       for (; (step + 16) * W::kGroup <= shape.depth; step = next()) {
-        if constexpr (kFar) {
+        if constexpr (kWay != Way::near) {
           for (int i = 0; i < 16; ++i) _mm_prefetch(p + i * lane_bytes + kAhead, _MM_HINT_T1);
         }
-        if constexpr (W::kRaw) {
+        if constexpr (W::kRaw && (kWay == Way::lines || kWay == Way::stream)) {
+          transpose_lines<kWay == Way::stream>(p, lane_bytes, out, shape.width);
+        } else if constexpr (W::kRaw) {
           transpose(p, lane_bytes, out, shape.width);
         } else {
 #pragma GCC unroll 16
@@ -190,8 +235,18 @@ void transpose_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* wo
 template <class W>
 void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words) {
   constexpr int64_t kAtHand = int64_t{128} << 10;  // bytes that caches keep
-  const bool far = shape.live * s.lane_stride * W::kBytes > kAtHand;
-  (far ? transpose_lanes<W, true> : transpose_lanes<W, false>)(s, shape, words);
+  constexpr int64_t kSet = 4096;                   // bytes between addresses of one set of L1
+  const int64_t lane_bytes = s.lane_stride * W::kBytes;
+  if (shape.stream && !shape.correction && reinterpret_cast<uintptr_t>(words) % 64 == 0 &&
+      shape.width % 16 == 0) {
+    transpose_lanes<W, Way::stream>(s, shape, words);
+  } else if (shape.live * lane_bytes <= kAtHand) {
+    transpose_lanes<W, Way::near>(s, shape, words);
+  } else if (lane_bytes % kSet != 0) {
+    transpose_lanes<W, Way::far>(s, shape, words);
+  } else {
+    transpose_lanes<W, Way::lines>(s, shape, words);
+  }
 }
 
 // A step of k of `kVectors` whole vectors of lanes and, with kRest, part of one more.
@@ -280,14 +335,18 @@ void pack_along_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* w
 
 template <class W>
 void pack_rows(const PanelSource& s, int64_t depth, int64_t rows, int64_t row_bytes, void* out) {
-  const int64_t steps = (depth + W::kGroup - 1) / W::kGroup, lane_bytes = s.lane_stride * W::kBytes;
+  constexpr int kBlock = 16 * W::kGroup;  // k elements
+  const __m512i flip = _mm512_set1_epi32(s.flip_sign ? static_cast<int>(0x80808080u) : 0);
+  const int64_t lane_bytes = s.lane_stride * W::kBytes;
   for (int64_t row = 0; row < rows; ++row) {
     const char* p = s.data + row * lane_bytes;
     auto* words = reinterpret_cast<uint32_t*>(static_cast<char*>(out) + row * row_bytes);
-    for (int64_t step = 0; step < steps; step += 16, p += 16 * W::kGroup * W::kBytes) {
-      const int64_t live = depth - step * W::kGroup;
-      const __m512i w = W::along_k(p, live < 16 * W::kGroup ? live : 16 * W::kGroup);
-      store_words(words + step, at_most(steps - step, 16), w);
+    int64_t left = depth;
+    for (; left >= kBlock; left -= kBlock, p += kBlock * W::kBytes, words += 16)
+      _mm512_storeu_si512(words, _mm512_xor_si512(W::along_k(p, kBlock), flip));
+    if (left > 0) {
+      store_words(words, static_cast<int>((left + W::kGroup - 1) / W::kGroup),
+                  _mm512_xor_si512(W::along_k(p, left), flip));
     }
   }
 }
@@ -326,18 +385,21 @@ void flip_signs(uint32_t* words, int64_t count) {
   for (int64_t i = 0; i < count; ++i) words[i] ^= 0x80808080u;
 }
 
-void append_correction(const PanelShape& shape, int64_t steps, uint32_t* words) {
+// Takes 128 times what each lane of up to kChunk steps holds off the sums, which begin at zero with the first
+// steps.
+void take_off(const uint32_t* words, int64_t steps, int width, bool first, uint32_t* sums) {
+  static_assert(kChunk * 2 * 128 < 32768);  // pairs of bytes are added up in 16 bits
   const __m512i ones8 = _mm512_set1_epi8(1), ones16 = _mm512_set1_epi16(1);
-  for (int lane = 0; lane < shape.width; lane += 16) {
-    const int lanes = at_most(shape.width - lane, 16);
-    const __mmask16 mask = static_cast<__mmask16>((1u << lanes) - 1);
-    __m512i sum = _mm512_setzero_si512();
+  for (int lane = 0; lane < width; lane += 16) {
+    const __mmask16 mask = static_cast<__mmask16>((1u << at_most(width - lane, 16)) - 1);
+    __m512i pairs = _mm512_setzero_si512();
     for (int64_t step = 0; step < steps; ++step) {
-      const __m512i w = _mm512_maskz_loadu_epi32(mask, words + step * shape.width + lane);
-      sum = _mm512_add_epi32(sum, _mm512_madd_epi16(_mm512_maddubs_epi16(ones8, w), ones16));
+      const __m512i w = _mm512_maskz_loadu_epi32(mask, words + step * width + lane);
+      pairs = _mm512_add_epi16(pairs, _mm512_maddubs_epi16(ones8, w));
     }
-    sum = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(sum, 7));
-    _mm512_mask_storeu_epi32(words + steps * shape.width + lane, mask, sum);
+    const __m512i sum = _mm512_slli_epi32(_mm512_madd_epi16(pairs, ones16), 7);
+    const __m512i before = first ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi32(mask, sums + lane);
+    _mm512_mask_storeu_epi32(sums + lane, mask, _mm512_sub_epi32(before, sum));
   }
 }
 
@@ -372,28 +434,27 @@ void pack_panel_avx512(const PanelSource& s, const PanelShape& shape, void* pane
   const Row* packer = packer_of(s);
   if (!packer || (s.k_stride != 1 && s.lane_stride != 1)) return pack_panel_plain(s, shape, panel);
   auto* words = static_cast<uint32_t*>(panel);
+  const int64_t steps = (shape.depth + s.group - 1) / s.group, chunk = kChunk * s.group;
   if (s.k_stride != 1) packer->along_lanes(s, shape, words);
-  const int64_t chunk = kChunk * s.group;
-  for (int64_t k = 0; k < shape.depth && s.k_stride == 1; k += chunk) {
+  for (int64_t k = 0; k < shape.depth && (s.k_stride == 1 || shape.correction); k += chunk) {
     PanelSource part = s;
     part.data += k * bytes_of(s.memory);
     PanelShape piece = shape;
     piece.depth = shape.depth - k < chunk ? shape.depth - k : chunk;
-    packer->along_k(part, piece, words + k / s.group * shape.width);
+    uint32_t* to = words + k / s.group * shape.width;
+    if (s.k_stride == 1) packer->along_k(part, piece, to);
+    if (shape.correction) {
+      take_off(to, (piece.depth + s.group - 1) / s.group, shape.width, k == 0, words + steps * shape.width);
+    }
   }
-  if (s.flip_sign) flip_signs(words, (shape.depth + s.group - 1) / s.group * shape.width);
-  if (shape.correction) append_correction(shape, (shape.depth + s.group - 1) / s.group, words);
+  if (shape.stream) _mm_sfence();
+  if (s.flip_sign) flip_signs(words, steps * shape.width);
 }
 
 void pack_rows_avx512(const PanelSource& s, int64_t depth, int64_t rows, int64_t row_bytes, void* out) {
   const Row* packer = packer_of(s);
   if (!packer) return pack_rows_plain(s, depth, rows, row_bytes, out);
   packer->rows(s, depth, rows, row_bytes, out);
-  if (!s.flip_sign) return;
-  for (int64_t row = 0; row < rows; ++row) {
-    flip_signs(reinterpret_cast<uint32_t*>(static_cast<char*>(out) + row * row_bytes),
-               (depth + s.group - 1) / s.group);
-  }
 }
 
 void pack_scattered_avx512(const char* const* rows, int64_t steps, int group, int live, int written,

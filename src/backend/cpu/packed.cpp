@@ -22,10 +22,10 @@ class PackedKernel : public CpuKernel {
   PackedKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, StridedPart part,
                const Problem& problem, const Choice& choice)
       : CpuKernel(std::move(module), arch, std::move(part.view), problem, choice),
-        edge_dot_(edge_dot(vector_bits_)),
         plan_(view_, config_, inst_, arch, threads_, flips_a()),
+        edge_dot_(plan_.edge_words ? edge_dot_words_avx512(view_.a.type) : edge_dot(vector_bits_)),
         operands_(view_, plan_, std::move(part.taps), vector_bits_),
-        prepacked_(view_, plan_.tile_n, plan_.group, plan_.flip_a) {}
+        prepacked_(view_, plan_.tile_n, plan_.group, plan_.flip_a, arch) {}
 
   void run_unchecked(const Buffers& buffers) const override {
     tsr::EpilogueArgs epilogue = epilogue_args(buffers);
@@ -59,7 +59,7 @@ class PackedKernel : public CpuKernel {
   void pack_b(const void* b, void* packed, int64_t ldb) const override {
     prepacked_.pack(b_to_pack(ldb), b, packed,
                     [this](const char* from, const Operand& o, int64_t n, void* to) {
-                      operands_.pack_b_panel(from, o, 0, view_.k, n, view_.n, to);
+                      operands_.pack_b_panel(from, o, 0, view_.k, n, view_.n, to, prepacked_.stream());
                     });
   }
 
@@ -73,12 +73,12 @@ class PackedKernel : public CpuKernel {
           b(a + plan.a_bytes),
           sums(b + plan.b_bytes),
           c_table(reinterpret_cast<long long*>(sums + plan.sums_bytes)),
-          edge(reinterpret_cast<float*>(sums + plan.sums_bytes + plan.c_table_bytes)),
+          edge(sums + plan.sums_bytes + plan.c_table_bytes),
           a_table(reinterpret_cast<const char**>(sums + plan.sums_bytes + plan.c_table_bytes +
                                                  plan.edge_bytes)) {}
     char *a, *b, *sums;
     long long* c_table;
-    float* edge;
+    char* edge;
     const char** a_table;
   };
 
@@ -194,27 +194,36 @@ class PackedKernel : public CpuKernel {
   }
 
   // The columns past plan_.n of a B whose rows are contiguous, each to a line of its own.
-  void gather_edge(const char* b, float* edge) const {
-    const float* from = reinterpret_cast<const float*>(b) + plan_.n;
+  void gather_edge(const char* b, char* edge) const {
+    switch (bytes_of(view_.b.type)) {
+      case 1: return gather_edge<uint8_t>(b, edge);
+      case 2: return gather_edge<uint16_t>(b, edge);
+      default: return gather_edge<float>(b, edge);
+    }
+  }
+  template <class T>
+  void gather_edge(const char* b, char* edge) const {
+    const T* from = reinterpret_cast<const T*>(b) + plan_.n;
+    T* to = reinterpret_cast<T*>(edge);
     for (int64_t k = 0; k < view_.k; ++k, from += view_.b.row_stride) {
-      for (int64_t j = 0; j < plan_.edge; ++j) edge[j * view_.k + k] = from[j];
+      for (int64_t j = 0; j < plan_.edge; ++j) to[j * view_.k + k] = from[j];
     }
   }
 
   // Rows [m0, m1) of the columns past plan_.n, over all of k.
-  void edge_rows(const char* a, const char* b, const float* edge, int64_t m0, int64_t m1,
+  void edge_rows(const char* a, const char* b, const char* edge, int64_t m0, int64_t m1,
                  const tsr::EpilogueArgs& epilogue) const {
     constexpr int64_t kRowsAtOnce = 48, kStride = 16;
-    alignas(64) float sums[kRowsAtOnce * kStride] = {};
+    alignas(64) uint32_t sums[kRowsAtOnce * kStride] = {};
+    const int64_t size = bytes_of(view_.b.type);
     EdgeColumns columns{};
-    columns.a_stride = view_.a.row_stride;
-    columns.b =
-        plan_.edge_bytes > 0 ? edge : reinterpret_cast<const float*>(b) + plan_.n * view_.b.col_stride;
-    columns.b_stride = plan_.edge_bytes > 0 ? view_.k : view_.b.col_stride;
+    columns.a_stride = view_.a.row_stride * size;
+    columns.b = plan_.edge_bytes > 0 ? edge : b + plan_.n * view_.b.col_stride * size;
+    columns.b_stride = (plan_.edge_bytes > 0 ? view_.k : view_.b.col_stride) * size;
     columns.k = view_.k;
     columns.cols = static_cast<int>(plan_.edge);
     columns.sums = sums;
-    columns.sums_stride = kStride;
+    columns.sums_stride = kStride * 4;
     tsr::PackedArgs args{};
     args.last = 1;
     args.partial = sums;
@@ -224,7 +233,7 @@ class PackedKernel : public CpuKernel {
     args.cols = plan_.edge;
     args.col0 = plan_.n;
     for (int64_t row = m0; row < m1; row += kRowsAtOnce) {
-      columns.a = reinterpret_cast<const float*>(a) + row * view_.a.row_stride;
+      columns.a = a + row * columns.a_stride;
       columns.rows = std::min(kRowsAtOnce, m1 - row);
       edge_dot_(columns);
       args.rows = columns.rows;
@@ -304,8 +313,8 @@ class PackedKernel : public CpuKernel {
     for (int64_t i = 0; i < count; ++i) total[i] += part[i];
   }
 
-  EdgeDot edge_dot_;
   PackedPlan plan_;
+  EdgeDot edge_dot_;
   PackedOperands operands_;
   PrepackedB prepacked_;
 };

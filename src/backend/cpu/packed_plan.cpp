@@ -31,7 +31,8 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
     : group(inst.k),
       tile_m(config.tile_m),
       tile_n(config.tile_n),
-      edge(config.edge_dot ? edge_columns(view, config) : 0),
+      edge_words(words_at_edge(view, config, inst, arch)),
+      edge(config.edge_dot || edge_words ? edge_columns(view, config) : 0),
       n(view.n - edge),
       flip_a(flip),
       taps_in_place(view.a.patches && !config.pack_a),
@@ -56,6 +57,19 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
   count_bytes(view, config.split_k);
   one_block = tasks.size() == 1 && !pack_a && !copies_b && most_k <= depth && !view.c_rows &&
               edge_bytes + a_table_bytes == 0;
+}
+
+// Whether few columns past whole vectors are worth dot products where a word holds several elements of k: a
+// vector of columns takes a cycle of each row and word, its dot products as long for each vector along k and
+// to add up lanes. (edge_dot, which the config says, is for f32.)
+bool PackedPlan::words_at_edge(const GemmView& view, const KernelConfig& config, const Instruction& inst,
+                               const ArchSpec& arch) const {
+  constexpr int64_t kWords = 24, kMostColumns = 640;
+  const bool instruction = inst.name == "dpbf16" || inst.name == "vnni";
+  return instruction && arch.vector_bits == 512 && view.plain() && view.a.row_major() && !view.b_prepacked &&
+         compute_type(view.a.type, inst) == view.a.type && compute_type(view.b.type, inst) == view.b.type &&
+         config.split_k == 1 && view.n <= kMostColumns &&
+         ceil_div(view.k, group) >= kWords * std::max<int64_t>(edge_columns(view, config), 1);
 }
 
 // Whether the kernel can take its words of A from where they lie: 32-bit words of whole k groups, a whole
@@ -139,14 +153,15 @@ void PackedPlan::choose_depth(const GemmView& view, const KernelConfig& c) {
 }
 
 // Whole tiles; where the config leaves it open, so that a block of A stays in three quarters of L2 while the
-// panels of B pass over it.
+// panels of B pass over it, or in a third of that between the only panel and the columns past it.
 void PackedPlan::choose_rows(const GemmView& view, const KernelConfig& c, const ArchSpec& arch) {
   rows = round_up(c.block_m > 0 ? c.block_m : most_m, tile_m);
   if (taps_in_place) {
     rows = std::min(rows, std::max<int64_t>(kMostTable / table_row_bytes(view) / tile_m, 1) * tile_m);
   }
-  if (c.block_m == 0 && (pack_a || most_n > tile_n)) {
-    const int64_t fit = arch.l2.bytes * 3 / 4 / (ceil_div(depth, group) * 4) / tile_m * tile_m;
+  if (c.block_m == 0 && (pack_a || most_n > tile_n || edge > 0)) {
+    const int64_t kept = arch.l2.bytes * 3 / 4 / (edge > 0 && most_n <= tile_n ? 3 : 1);
+    const int64_t fit = kept / (ceil_div(depth, group) * 4) / tile_m * tile_m;
     rows = std::min(rows, std::max<int64_t>(fit, tile_m));
   }
   // Where all of packed B stays in L2, few rows at a time: a row of C that is not in L2, or lies on pages
@@ -192,7 +207,7 @@ void PackedPlan::count_bytes(const GemmView& view, int split_k) {
   if (copies_b) b_bytes = lines(panel_b(depth) * (keeps_b(most_m) ? strip / tile_n : 1));
   if (most_k > depth && split_k == 1) sums_bytes = lines(most_m * cols * 4);
   if (view.c_rows) c_table_bytes = lines(most_rows() * static_cast<int64_t>(sizeof(long long)));
-  if (edge > 0 && view.b.row_stride != 1) edge_bytes = lines(edge * view.k * 4);
+  if (edge > 0 && view.b.row_stride != 1) edge_bytes = lines(edge * view.k * bytes_of(view.b.type));
   if (taps_in_place) a_table_bytes = lines(most_rows() * table_row_bytes(view));
   if (split_k > 1) part_bytes = lines(view.m * round_up(view.n, tile_n) * 4);
 }

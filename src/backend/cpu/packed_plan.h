@@ -26,6 +26,7 @@ struct PackedPlan {
 
   int group;  // elements of k in a word
   int tile_m, tile_n;
+  bool edge_words;  // columns past whole vectors are dot products though the config does not ask for it
   int64_t edge, n;  // columns past whole vectors that are dot products; columns before them
   bool flip_a;
   bool taps_in_place;  // A is patches, read where they lie
@@ -63,6 +64,8 @@ struct PackedPlan {
   bool keeps_b(int64_t task_rows) const { return by_blocks || task_rows > rows; }
 
  private:
+  bool words_at_edge(const GemmView& view, const KernelConfig& config, const Instruction& inst,
+                     const ArchSpec& arch) const;
   bool a_fits_in_place(const GemmView& view, const Instruction& inst) const;
   bool c_is_far(const GemmView& view, const ArchSpec& arch) const;
   void choose_grid(const GemmView& view, int64_t workers, int64_t* grid_m, int64_t* grid_n) const;

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/arena.h"
 #include "backend/cpu/pack.h"
+#include "core/arch_spec.h"
 #include "core/gemm_view.h"
 #include "core/tile_math.h"
 
@@ -14,14 +15,16 @@ namespace tessera {
 class PrepackedB {
  public:
   // `group` elements of k per word; `correction`: see PanelShape.
-  PrepackedB(const GemmView& view, int tile_n, int group, bool correction)
+  PrepackedB(const GemmView& view, int tile_n, int group, bool correction, const ArchSpec& arch)
       : groups_(view.groups),
         tile_n_(tile_n),
         panel_bytes_(static_cast<int64_t>(tessera::panel_bytes({view.k, tile_n, tile_n, correction}, group))),
-        group_bytes_(panel_bytes_ * ceil_div(view.n, tile_n)) {}
+        group_bytes_(panel_bytes_ * ceil_div(view.n, tile_n)),
+        stream_(bytes() >= arch.l3.bytes / kShareOfCache) {}
 
   int64_t panel_bytes() const { return panel_bytes_; }
   int64_t group_bytes() const { return group_bytes_; }  // the panels of one group
+  bool stream() const { return stream_; }               // PanelShape::stream
   int64_t bytes() const { return groups_ * group_bytes_; }
 
   // All of `b`, which lies as `operand` says, to bytes() at `packed`; with group stride 0 the same for each
@@ -41,9 +44,13 @@ class PrepackedB {
   }
 
  private:
+  // Of the last-level cache: with as many bytes read, more would drive out what others keep there.
+  static constexpr int64_t kShareOfCache = 4;
+
   int64_t groups_;
   int tile_n_;
   int64_t panel_bytes_, group_bytes_;
+  bool stream_;
 };
 
 }  // namespace tessera

@@ -29,7 +29,7 @@ class UnpackedKernel : public CpuKernel {
         a_k_bytes_(view_.a.col_stride * bytes_of(view_.a.type)),
         b_k_bytes_(view_.b.row_stride * bytes_of(view_.b.type)),
         b_col_bytes_(view_.b.col_stride * bytes_of(view_.b.type)),
-        prepacked_(view_, config_.tile_n, inst_.k, flips_a()),
+        prepacked_(view_, config_.tile_n, inst_.k, flips_a(), arch),
         block_k_(block_k(arch)),
         pieces_(pieces()),
         simple_(pieces_.size() == 1 && view_.groups == 1 && config_.split_k == 1) {
@@ -80,13 +80,13 @@ class UnpackedKernel : public CpuKernel {
   }
 
   void pack_b(const void* b, void* packed, int64_t ldb) const override {
-    prepacked_.pack(b_to_pack(ldb), b, packed,
-                    [this](const char* from, const Operand& o, int64_t n, void* to) {
-                      const int live = static_cast<int>(std::min<int64_t>(config_.tile_n, view_.n - n));
-                      panel_packer(vector_bits_)({from + n * o.col_stride * bytes_of(o.type), o.row_stride,
-                                                  o.col_stride, o.type, inst_.k, false},
-                                                 {view_.k, live, config_.tile_n, flips_a()}, to);
-                    });
+    prepacked_.pack(
+        b_to_pack(ldb), b, packed, [this](const char* from, const Operand& o, int64_t n, void* to) {
+          const int live = static_cast<int>(std::min<int64_t>(config_.tile_n, view_.n - n));
+          panel_packer(vector_bits_)({from + n * o.col_stride * bytes_of(o.type), o.row_stride, o.col_stride,
+                                      o.type, inst_.k, false},
+                                     {view_.k, live, config_.tile_n, flips_a(), prepacked_.stream()}, to);
+        });
   }
 
   size_t workspace_bytes() const override {

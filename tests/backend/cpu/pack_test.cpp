@@ -45,6 +45,23 @@ bool same_word(uint32_t x, uint32_t y, Kind kind) {
   return kind.group == 2 && info(kind.type).is_float && half(0) && half(16);
 }
 
+// That `packer` writes what the plain one does to the lanes that live.
+void expect_plain_panel(PackPanel packer, const PanelSource& from, const PanelShape& shape,
+                        const GuardedBuffer& panel) {
+  const size_t words = panel_bytes(shape, from.group) / 4;
+  std::vector<uint32_t> plain(words);
+  pack_panel_plain(from, shape, plain.data());
+  packer(from, shape, panel.data());
+  const auto* got = static_cast<const uint32_t*>(panel.data());
+  for (size_t i = 0; i < words; ++i) {
+    if (static_cast<int>(i % static_cast<size_t>(shape.width)) >= shape.live) continue;
+    ASSERT_TRUE(same_word(got[i], plain[i], {from.memory, from.group}))
+        << to_string(from.memory) << " group " << from.group << " k stride " << from.k_stride << " depth "
+        << shape.depth << " width " << shape.width << " live " << shape.live << " word " << i << ": "
+        << std::hex << got[i] << " is not " << plain[i];
+  }
+}
+
 class Packers : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
@@ -72,19 +89,34 @@ TEST_P(Packers, PanelsEqualThePlainOnes) {
                                    correction && width == 6};
             const PanelShape shape{depth, live, width, correction && width != 6};
             const size_t words = panel_bytes(shape, kind.group) / 4;
-            std::vector<uint32_t> plain(words);
             GuardedBuffer panel(words * 4);
-            pack_panel_plain(from, shape, plain.data());
-            packer(from, shape, panel.data());
+            expect_plain_panel(packer, from, shape, panel);
             EXPECT_EQ(panel.damage(), "");
-            const auto* got = static_cast<const uint32_t*>(panel.data());
-            for (size_t i = 0; i < words; ++i) {
-              if (static_cast<int>(i % static_cast<size_t>(width)) >= live) continue;
-              ASSERT_TRUE(same_word(got[i], plain[i], kind))
-                  << to_string(kind.type) << " group " << kind.group << " along_k " << along_k << " depth "
-                  << depth << " width " << width << " live " << live << " word " << i << ": " << std::hex
-                  << got[i] << " is not " << plain[i];
-            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// More lines than caches keep, whole pages apart and not, to panels in the caches and past them.
+TEST_P(Packers, PanelsOfLinesFarApartEqualThePlainOnes) {
+  constexpr int kWidth = 48;
+  for (const Kind& kind : kKinds) {
+    const int64_t page = 4096 / bytes_of(kind.type), depth = 100 * kind.group + 3;
+    for (const int64_t line : {page, page + 7}) {
+      const GuardedBuffer source =
+          bytes(static_cast<size_t>(((kWidth - 1) * line + depth) * bytes_of(kind.type)));
+      for (const bool stream : {false, true}) {
+        for (const int live : {kWidth, kWidth - 9}) {
+          for (const bool correction : {false, kind.type == DType::i8 && kind.group == 4}) {
+            const PanelShape shape{depth, live, kWidth, correction, stream};
+            GuardedBuffer panel(panel_bytes(shape, kind.group), 64);
+            expect_plain_panel(
+                panel_packer(GetParam()),
+                {static_cast<const char*>(source.data()), 1, line, kind.type, kind.group, false}, shape,
+                panel);
+            EXPECT_EQ(panel.damage(), "");
           }
         }
       }

@@ -186,6 +186,33 @@ TEST(Packed, ColumnsPastVectorsAsDotProducts) {
   }
 }
 
+// The driver's own choice where a word holds several elements of k: columns of 16, and 1 to 4 past them.
+TEST(Packed, ColumnsPastVectorsOfWordsAsDotProducts) {
+  const char* arch = "x86_avx512_bf16";
+  if (!runs_here(arch)) GTEST_SKIP() << "no " << arch << " here";
+  for (const char* type : {"bf16", "u8xi8", "i8"}) {
+    const int group = type[0] == 'b' ? 2 : 4;
+    const std::string config = "tile=4x32 inst=1x16x" + std::to_string(group) + " pack_a=1";
+    for (int edge : {0, 1, 2, 3, 4, 5}) {
+      for (const char* layout : {"rcr", "rrr", "crr"}) {
+        for (const int k : {24 * group, 96 * group, 96 * group - 1, 130 * group + 1}) {
+          for (const char* more : {"", " block=0x0x64"}) {
+            for (const int m : {1, 6, 53}) {
+              const std::string sizes = "gemm m=" + std::to_string(m) + " n=" + std::to_string(48 + edge) +
+                                        " k=" + std::to_string(k) + " dtype=";
+              expect_right(arch, config + more, sizes + type + " layout=" + layout);
+            }
+          }
+        }
+      }
+    }
+    const std::string wide = std::string("gemm m=61 n=67 k=470 dtype=") + type + " layout=";
+    expect_right(arch, config, wide + "rcr", 3);
+    expect_right(arch, config, wide + "rrr batch=2 lda=480 ldb=200 ldc=150 beta=1", 2);
+    expect_right(arch, config, wide + "rrr batch=3 epilogue=bias,relu", 2);
+  }
+}
+
 TEST(Packed, PrimesAndPanelEdges) {
   const Fma f;
   for (const char* sizes : {"m=61 n=127 k=257", "m=6 n=193 k=31", "m=257 n=3 k=64", "m=97 n=65 k=1"}) {
