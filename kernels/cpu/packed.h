@@ -11,25 +11,13 @@
 namespace tsr {
 
 // Memory that later tiles touch, asked for every `turn` steps of k, little at a time: loads of the tile in
-// work would wait behind many requests at once. `lines` of what is read at `next` come into L2, and `c_share`
-// rows of C, kBytes of each, into L1.
-template <int kBytes>
+// work would wait behind many requests at once. `lines` of what is read at `next` come into L2; rows of C
+// from c_row on of those that the next tile writes, into L1.
 struct Ahead {
   static constexpr long long kTurn = 32, kLine = 64;
   const char* next;
   long long lines, turn;
-  const char* c;
-  long long c_stride;
-  int c_rows, c_share;
-
-  TSR_INLINE void fetch() {
-    for (long long i = 0; i < lines; ++i) __builtin_prefetch(next + i * kLine, 0, 2);
-    next += lines * kLine;
-    for (int r = c_rows < c_share ? c_rows : c_share; r > 0; --r, --c_rows, c += c_stride) {
-#pragma GCC unroll 8
-      for (int i = 0; i < kBytes; i += kLine) __builtin_prefetch(c + i, 1);
-    }
-  }
+  int c_row = 0;
 };
 
 template <class Config>
@@ -38,7 +26,6 @@ struct Packed {
   static constexpr int L = E::L;
   using U = typename Vec<L>::U;
   static constexpr int kRows = Config::tile_m, kVectors = Config::tile_n / L;
-  static constexpr int kSize = bytes_of(Config::type_out), kRowBytes = Config::tile_n * kSize;
   static constexpr bool kStarts = Config::inst == Inst::vnni && Config::type_a == Type::i8;
 
   // Bytes from one row of A to the next, from one step of k to the next in A and in the panel of B; 0: told
@@ -66,10 +53,31 @@ struct Packed {
     }
   }
 
+  // Whole turns of a tile over k, or taps.
+  static TSR_INLINE long long turns_of(const PackedArgs& p) {
+    return Config::a_table ? p.taps : p.steps / Ahead::kTurn;
+  }
+
+  // The share of one turn of the tile whose first row is `row`.
+  template <int kHeight>
+  static TSR_INLINE void fetch(Ahead& ahead, const PackedArgs& p, long long row) {
+    for (long long i = 0; i < ahead.lines; ++i) __builtin_prefetch(ahead.next + i * Ahead::kLine, 0, 2);
+    ahead.next += ahead.lines * Ahead::kLine;
+    if (!p.fetch_c || ahead.c_row >= kHeight) return;
+    constexpr int kSize = bytes_of(Config::type_out);
+    const long long turns = turns_of(p), stride = p.epilogue->c_stride * kSize;
+    const char* c = static_cast<const char*>(p.epilogue->c) + p.col0 * kSize;
+    for (long long r = 0; r * turns < kHeight && ahead.c_row < kHeight; ++r, ++ahead.c_row) {
+      const char* line = c + (p.row0 + row + kHeight + ahead.c_row) * stride;
+#pragma GCC unroll 8
+      for (int i = 0; i < Config::tile_n * kSize; i += Ahead::kLine) __builtin_prefetch(line + i, 1);
+    }
+  }
+
   // Rows from `row` on of patches in place: each tap's rows lie where the table says.
   template <int kHeight, int kLive>
   static TSR_INLINE void multiply_taps(U (&acc)[kHeight][kLive], long long row, const PackedArgs& p,
-                                       Ahead<kRowBytes>& ahead) {
+                                       Ahead& ahead) {
     const long long b_step = kStepB ? kStepB : p.b_step_bytes;
     const char* b = static_cast<const char*>(p.b);
     const char* const* table = p.a_table + row;
@@ -99,26 +107,26 @@ struct Packed {
         step(0, 0);
         b += b_step;
       }
-      ahead.fetch();
+      fetch<kHeight>(ahead, p, row);
     }
   }
 
   template <int kHeight, int kLive>
-  static TSR_INLINE void multiply(U (&acc)[kHeight][kLive], const char* a, const PackedArgs& p,
-                                  Ahead<kRowBytes>& ahead) {
-    const long long row = kRow ? kRow : p.a_row_bytes, a_step = kStepA ? kStepA : p.a_step_bytes,
+  static TSR_INLINE void multiply(U (&acc)[kHeight][kLive], const char* a, const PackedArgs& p, long long row,
+                                  Ahead& ahead) {
+    const long long row_bytes = kRow ? kRow : p.a_row_bytes, a_step = kStepA ? kStepA : p.a_step_bytes,
                     b_step = kStepB ? kStepB : p.b_step_bytes;
     const char* b = static_cast<const char*>(p.b);
     // One pointer per five rows: the others are reached by scaled addressing.
     constexpr int kReach = kRow ? kHeight : 5, kPointers = (kHeight + kReach - 1) / kReach;
-    const long long row3 = 3 * row;
+    const long long row3 = 3 * row_bytes;
     const char* pointers[kPointers];
 #pragma GCC unroll 16
-    for (int i = 0; i < kPointers; ++i) pointers[i] = a + kReach * i * row;
+    for (int i = 0; i < kPointers; ++i) pointers[i] = a + kReach * i * row_bytes;
     auto step = [&](long long at_a, long long at_b) __attribute__((always_inline)) {
       multiply_step(
           acc, b + at_b, [&](int r) __attribute__((always_inline)) {
-            const long long in_reach = !kRow && r % kReach == 3 ? row3 : r % kReach * row;
+            const long long in_reach = !kRow && r % kReach == 3 ? row3 : r % kReach * row_bytes;
             return pointers[r / kReach] + in_reach + at_a;
           });
     };
@@ -137,7 +145,7 @@ struct Packed {
         advance(kTurn);
       }
       if (kTurn > 1 && s > 0) step(0, 0);
-      ahead.fetch();
+      fetch<kHeight>(ahead, p, row);
     }
   }
 
@@ -187,18 +195,8 @@ struct Packed {
   // come one by one: read back as vectors they would wait for the stores of the tile before.
   template <int kHeight, int kLive>
   static __attribute__((noinline)) void tile(const char* a, const PackedArgs& p, long long row, int skip,
-                                             int rows, const char* next, long long lines, long long turn,
-                                             int c_share) {
-    // The rows of C that the next tile writes.
-    const long long c_stride = p.epilogue->c_stride * kSize;
-    Ahead<kRowBytes> ahead{
-        next,
-        lines,
-        turn,
-        static_cast<const char*>(p.epilogue->c) + (p.row0 + row + kHeight) * c_stride + p.col0 * kSize,
-        c_stride,
-        c_share > 0 ? kHeight : 0,
-        c_share};
+                                             int rows, const char* next, long long lines, long long turn) {
+    Ahead ahead{next, lines, turn};
     U acc[kHeight][kLive];
 #pragma GCC unroll 32
     for (int r = 0; r < kHeight; ++r) {
@@ -212,7 +210,7 @@ struct Packed {
     if constexpr (Config::a_table) {
       multiply_taps<kHeight, kLive>(acc, row, p, ahead);
     } else {
-      multiply<kHeight, kLive>(acc, a, p, ahead);
+      multiply<kHeight, kLive>(acc, a, p, row, ahead);
     }
 
     bool partial = p.partial;
@@ -329,20 +327,18 @@ struct Packed {
   static TSR_INLINE void all_rows(const PackedArgs& p) {
     const char* a = static_cast<const char*>(p.a);
     const char* next = static_cast<const char*>(p.next_b);
-    if (p.rows < kRows) return tile<kRows, kLive>(a, p, 0, 0, static_cast<int>(p.rows), next, 0, p.steps, 0);
+    if (p.rows < kRows) return tile<kRows, kLive>(a, p, 0, 0, static_cast<int>(p.rows), next, 0, p.steps);
     constexpr int kLow = kLive == kVectors && kRows > 1 ? kRows - 1 : kRows;
     RowTiles tiles{(p.rows + kRows - 1) / kRows, 0};
     if (kLow < kRows || p.a_tile_bytes) tiles = row_tiles(p.rows, kRows);
     const int low = p.a_tile_bytes && kRows > 1 ? kRows - 1 : kLow;
     // Each row tile fetches its share of what comes next.
-    using Fetched = Ahead<kRowBytes>;
     long long lines = 0, share = 0;
-    const long long turns = Config::a_table ? p.taps : p.steps / Fetched::kTurn;
-    const long long turn = turns > 0 && (next || p.fetch_c) ? Fetched::kTurn : p.steps;
-    const int c_share = !p.fetch_c ? 0 : turns > 0 ? static_cast<int>((kRows + turns - 1) / turns) : kRows;
+    const long long turns = turns_of(p);
+    const long long turn = turns > 0 && (next || p.fetch_c) ? Ahead::kTurn : p.steps;
     if (next && turns > 0) {
-      lines = p.next_b_bytes / Fetched::kLine / (turns * (tiles.tall + tiles.low)) + 1;
-      share = lines * turns * Fetched::kLine;
+      lines = p.next_b_bytes / Ahead::kLine / (turns * (tiles.tall + tiles.low)) + 1;
+      share = lines * turns * Ahead::kLine;
     }
     for (long long t = 0, row = 0; t < tiles.tall + tiles.low; ++t) {
       const int height = t < tiles.tall ? kRows : low;
@@ -350,9 +346,9 @@ struct Packed {
       if (back < 0) back = 0;
       const char* from = p.a_tile_bytes ? a + t * p.a_tile_bytes : a + (row - back) * p.a_row_bytes;
       if (t < tiles.tall) {
-        tile<kRows, kLive>(from, p, row - back, static_cast<int>(back), kRows, next, lines, turn, c_share);
+        tile<kRows, kLive>(from, p, row - back, static_cast<int>(back), kRows, next, lines, turn);
       } else {
-        tile<kLow, kLive>(from, p, row - back, static_cast<int>(back), height, next, lines, turn, c_share);
+        tile<kLow, kLive>(from, p, row - back, static_cast<int>(back), height, next, lines, turn);
       }
       row += height;
       next += share;
