@@ -29,6 +29,10 @@ constexpr RowTiles row_tiles(long long rows, int height) {
   return {tiles - low, low};
 }
 
+// What is done about a C that is not at hand: nothing, the rows of the next tile are asked for while one is
+// computed, or whole tiles are written past the caches: the driver fences after its last call.
+enum FarC { kFarIgnored, kFarFetched, kFarStreamed };
+
 // Rows [0, rows) x columns [0, cols) of C from one panel of B, cols <= tile_n.
 // A panel of B: per step of k tile_n 32-bit words, each holding the elements of one k group.
 struct PackedArgs {
@@ -53,7 +57,7 @@ struct PackedArgs {
   const void* next_b;        // what the next call reads as b, to be fetched into L2 meanwhile; or null
   long long next_b_bytes;
   long long row0, col0;  // of this piece in C
-  int fetch_c;           // C is far away: ask for the rows of the next tile while one is computed
+  int far_c;             // FarC
   const EpilogueArgs* epilogue;
 };
 

@@ -63,7 +63,7 @@ struct Packed {
   static TSR_INLINE void fetch(Ahead& ahead, const PackedArgs& p, long long row) {
     for (long long i = 0; i < ahead.lines; ++i) __builtin_prefetch(ahead.next + i * Ahead::kLine, 0, 2);
     ahead.next += ahead.lines * Ahead::kLine;
-    if (!p.fetch_c || ahead.c_row >= kHeight) return;
+    if (p.far_c != kFarFetched || ahead.c_row >= kHeight) return;
     constexpr int kSize = bytes_of(Config::type_out);
     const long long turns = turns_of(p), stride = p.epilogue->c_stride * kSize;
     const char* c = static_cast<const char*>(p.epilogue->c) + p.col0 * kSize;
@@ -256,6 +256,14 @@ struct Packed {
   static TSR_INLINE void store_bare(const U (&acc)[kHeight][kVectors], const PackedArgs& p, long long row) {
     const long long stride = p.epilogue->c_stride * 4;
     char* c = static_cast<char*>(p.epilogue->c) + (p.row0 + row) * stride + p.col0 * 4;
+    if (p.far_c == kFarStreamed && (reinterpret_cast<unsigned long long>(c) | stride) % (4 * L) == 0) {
+#pragma GCC unroll 32
+      for (int r = 0; r < kHeight; ++r, c += stride) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v) stream_whole(c + v * L * 4, acc[r][v]);
+      }
+      return;
+    }
 #pragma GCC unroll 32
     for (int r = 0; r < kHeight; ++r, c += stride) {
 #pragma GCC unroll 8
@@ -335,7 +343,7 @@ struct Packed {
     // Each row tile fetches its share of what comes next.
     long long lines = 0, share = 0;
     const long long turns = turns_of(p);
-    const long long turn = turns > 0 && (next || p.fetch_c) ? Ahead::kTurn : p.steps;
+    const long long turn = turns > 0 && (next || p.far_c == kFarFetched) ? Ahead::kTurn : p.steps;
     if (next && turns > 0) {
       lines = p.next_b_bytes / Ahead::kLine / (turns * (tiles.tall + tiles.low)) + 1;
       share = lines * turns * Ahead::kLine;

@@ -47,6 +47,12 @@ TSR_INLINE void store_whole(void* p, V v) {
   static_cast<Unaligned*>(p)->v = v;
 }
 
+// Past the caches, to an address that is a multiple of the vector.
+template <class V>
+TSR_INLINE void stream_whole(void* p, V v) {
+  asm volatile("vmovntdq %1, %0" : "=m"(*static_cast<V*>(p)) : "v"(v));
+}
+
 #ifdef __AVX512BW__
 TSR_INLINE unsigned mask_of(int live) { return (1u << live) - 1u; }
 TSR_INLINE Vec<16>::U load_part(const unsigned* p, int live, Vec<16>::U) {

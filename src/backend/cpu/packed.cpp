@@ -82,6 +82,13 @@ class PackedKernel : public CpuKernel {
     const char** a_table;
   };
 
+  // Stores past the caches are seen before those that follow.
+  static void fence() {
+#ifdef __x86_64__
+    asm volatile("sfence" ::: "memory");
+#endif
+  }
+
   int busy_threads() const {
     return static_cast<int>(std::min<int64_t>(threads_, static_cast<int64_t>(plan_.tasks.size())));
   }
@@ -99,7 +106,7 @@ class PackedKernel : public CpuKernel {
 
     tsr::PackedArgs args{};
     args.epilogue = &epilogue;
-    args.fetch_c = plan_.fetch_c;
+    args.far_c = plan_.far_c;
     args.partial_stride = split ? round_up(view_.n, plan_.tile_n) : plan_.cols;
     for (int64_t n0 = t.n0; n0 < t.n1; n0 += plan_.cols) {
       const int64_t n1 = std::min(n0 + plan_.cols, t.n1);
@@ -124,6 +131,7 @@ class PackedKernel : public CpuKernel {
         }
       }
     }
+    if (plan_.far_c == tsr::kFarStreamed) fence();
   }
 
   // The rows of a block: of A, packed where that is wanted, and of C.

@@ -47,7 +47,7 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
     most_n = std::max(most_n, t.n1 - t.n0);
     most_k = std::max(most_k, t.k1 - t.k0);
   }
-  fetch_c = c_is_far(view, arch);
+  far_c = how_far_c(view, arch);
   choose_depth(view, config);
   choose_rows(view, config, arch);
   choose_cols(view, config, arch);
@@ -81,10 +81,12 @@ bool PackedPlan::a_fits_in_place(const GemmView& view, const Instruction& inst) 
          view.a.row_major() && view.k % group == 0;
 }
 
-// Whether C is beyond L2 and a row tile's lines of it are no run that the processor sees coming.
-bool PackedPlan::c_is_far(const GemmView& view, const ArchSpec& arch) const {
-  const int64_t row = view.c.row_stride * bytes_of(view.c.type);
-  return !view.c_rows && row * most_m > arch.l2.bytes && n > tile_n;
+// C is far beyond L2, where a row tile's lines of it are no run that the processor sees coming. What is left
+// of it in half of the last-level cache is not worth reading its lines before they are written.
+tsr::FarC PackedPlan::how_far_c(const GemmView& view, const ArchSpec& arch) const {
+  const int64_t row = view.c.row_stride * bytes_of(view.c.type), bytes = row * most_m;
+  if (view.c_rows || bytes <= arch.l2.bytes || n <= tile_n) return tsr::kFarIgnored;
+  return bytes > arch.l3.bytes / 2 ? tsr::kFarStreamed : tsr::kFarFetched;
 }
 
 // The grid of pieces that costs the slowest thread least. Packing an element costs about as much as
@@ -167,7 +169,7 @@ void PackedPlan::choose_rows(const GemmView& view, const KernelConfig& c, const 
   // Where all of packed B stays in L2, few rows at a time: a row of C that is not in L2, or lies on pages
   // of its own, is then written while its lines and pages are at hand.
   const int64_t c_row = view.c.row_stride * bytes_of(view.c.type);
-  const bool far_rows = c_row >= kPageBytes || fetch_c;
+  const bool far_rows = c_row >= kPageBytes || far_c != tsr::kFarIgnored;
   if (c.block_m == 0 && far_rows && !b_in_place && depth >= most_k &&
       panel_b(depth) * ceil_div(most_n, tile_n) <= arch.l2.bytes * 3 / 4) {
     const int64_t at_hand = std::max(kRowsAtHand, kRowBytesAtHand / std::max<int64_t>(c_row, 1));

@@ -9,6 +9,7 @@
 #include "core/arch_spec.h"
 #include "core/gemm_view.h"
 #include "core/tile_math.h"
+#include "cpu/abi.h"
 #include "tessera/kernel_config.h"
 
 namespace tessera {
@@ -34,7 +35,7 @@ struct PackedPlan {
   bool all_rows;    // packed A: packs_all_rows
   bool b_in_place;  // but for a last panel that is not whole
   bool by_blocks;   // all panels of a block are packed at once: lines of memory run across them
-  bool fetch_c;     // C is far: the kernel asks for its lines ahead
+  tsr::FarC far_c;  // how the kernel writes C
   bool copies_b;    // there are panels to pack
   bool one_block;   // nothing is copied and no sums are kept: a run needs no workspace
   std::vector<PackedTask> tasks;
@@ -67,7 +68,7 @@ struct PackedPlan {
   bool words_at_edge(const GemmView& view, const KernelConfig& config, const Instruction& inst,
                      const ArchSpec& arch) const;
   bool a_fits_in_place(const GemmView& view, const Instruction& inst) const;
-  bool c_is_far(const GemmView& view, const ArchSpec& arch) const;
+  tsr::FarC how_far_c(const GemmView& view, const ArchSpec& arch) const;
   void choose_grid(const GemmView& view, int64_t workers, int64_t* grid_m, int64_t* grid_n) const;
   int64_t row_pieces(const GemmView& view, const ArchSpec& arch) const;
   void make_tasks(const GemmView& view, int split_k, const ArchSpec& arch, int threads);

@@ -186,6 +186,37 @@ TEST(Packed, ColumnsPastVectorsAsDotProducts) {
   }
 }
 
+// Of caches so small that rows of C are asked for ahead, or whole tiles written past the caches where rows
+// are lines; so is a prepacked B.
+TEST(Packed, OperandsFarBeyondTheCaches) {
+  std::map<std::string, std::shared_ptr<CpuModule>> modules;
+  for (const char* name : {"x86_avx2", "x86_avx512"}) {
+    if (!runs_here(name)) continue;
+    ArchSpec arch = find_arch(name);
+    arch.compute_units = 1;
+    arch.l2.bytes = 8192;
+    arch.l3.bytes = 65536;
+    const KernelConfig plain =
+        testing_cpu::config(std::string_view(name) == "x86_avx2" ? "cpu_packed tile=4x16 inst=1x8x1"
+                                                                 : "cpu_packed tile=6x32 inst=1x16x1");
+    for (const char* sizes :
+         {"m=61 n=96 ldc=96", "m=201 n=96 ldc=96", "m=201 n=96 ldc=97", "m=201 n=101 ldc=112",
+          "m=201 n=96 ldc=112 beta=1", "m=201 n=96 ldc=96 epilogue=relu"}) {
+      for (const char* k : {" k=3", " k=170", " k=70 prepack=b"}) {
+        const Problem p = Problem::parse("gemm dtype=f32 " + std::string(sizes) + k);
+        SCOPED_TRACE(to_string(p) + " | " + name);
+        KernelConfig c = plain;
+        c.preshuffle = p.prepack_b;
+        const Source source = render(lower(p), c, arch);
+        auto& module = modules[source.symbol];
+        if (!module) module = std::make_shared<CpuModule>(testing_cpu::backend(1).compile(source, ""));
+        testing_cpu::expect_right(
+            *make_packed_kernel(module, arch, p, Choice{c, 0, ChoiceSource::explicit_config}));
+      }
+    }
+  }
+}
+
 // The driver's own choice where a word holds several elements of k: columns of 16, and 1 to 4 past them.
 TEST(Packed, ColumnsPastVectorsOfWordsAsDotProducts) {
   const char* arch = "x86_avx512_bf16";
