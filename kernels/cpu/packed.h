@@ -87,7 +87,7 @@ struct Packed {
       for (int r = 0; r < kHeight; ++r) meets |= table[r] != p.zeros;
       if (!meets) {
         b += p.tap_steps * b_step;
-        ahead.fetch();
+        fetch<kHeight>(ahead, p, row);
         continue;
       }
       long long at = 0;
