@@ -62,4 +62,20 @@ void check_buffers(const GemmView& view, const Buffers& buffers, size_t packed_b
   }
 }
 
+Operand b_to_pack(const GemmView& view, int64_t ldb) {
+  if (!view.b_prepacked)
+    throw Error(ErrorCode::unsupported, "this kernel takes B as it is", "add prepack=b to the problem");
+  Operand o = view.b;
+  if (ldb == Problem::kPacked) return o;
+  if (!view.b.plain()) throw Error(ErrorCode::bad_input, "a filter has no leading dimension");
+  if (ldb < o.contiguous()) {
+    throw Error(ErrorCode::bad_input, "a line of B has " + std::to_string(o.contiguous()) +
+                                          " elements, more than its leading dimension " +
+                                          std::to_string(ldb));
+  }
+  (o.row_major() ? o.row_stride : o.col_stride) = ldb;
+  if (o.group_stride != 0) o.group_stride = ldb * (o.row_major() ? o.rows : o.cols);
+  return o;
+}
+
 }  // namespace tessera

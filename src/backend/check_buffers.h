@@ -10,4 +10,8 @@ namespace tessera {
 // no input.
 void check_buffers(const GemmView& view, const Buffers& buffers, size_t packed_b_bytes);
 
+// What pack_b reads, its leading dimension `ldb` elements or Problem::kPacked; one B of all groups has group
+// stride 0. Error(unsupported) where B is not prepacked.
+Operand b_to_pack(const GemmView& view, int64_t ldb);
+
 }  // namespace tessera

@@ -84,7 +84,7 @@ std::vector<double> timed(const Problem& problem, std::span<const Candidate> can
   packed.reserve(candidates.size());
   for (const Kernel* kernel : kernels) {
     Buffers b = operands.bind(*kernel);
-    if (problem.prepack_b) {  // each has its own order
+    if (problem.prepack_b && !kernel->memory()) {  // each has its own order
       packed.emplace_back(kernel->packed_b_bytes());
       kernel->pack_b(operands.b(), packed.back().data());
       b.b = packed.back().data();

@@ -68,9 +68,10 @@ void add_window(Prelude& prelude, const GemmView& v, const KernelConfig& c) {
   for (const auto& n : numbers) prelude.number(n.name, static_cast<int>(n.value));
 }
 
-// Whether the driver copies an operand before the kernel that loads by TMA.
+// Whether the driver copies an operand for the kernel that loads by TMA, before each run or once.
 bool realigns(const GemmView& v, const KernelConfig& c) {
-  return c.family_id() == Family::tma_ws && (!tma_walks(v.a, v.groups) || !tma_walks(v.b, v.groups));
+  return c.family_id() == Family::tma_ws &&
+         (v.b_prepacked || !tma_walks(v.a, v.groups) || !tma_walks(v.b, v.groups));
 }
 
 std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSpec& a,

@@ -39,6 +39,20 @@ bool tma_walks(const Operand& o, int64_t groups) {
   return o.leading() * size % kTmaAlign == 0 && (groups == 1 || o.group_stride * size % kTmaAlign == 0);
 }
 
+Operand tma_copy(const Operand& o, bool along_rows, int64_t groups) {
+  const int64_t size = bytes_of(o.type), line = (along_rows ? o.rows : o.cols) * size;
+  const int64_t stride = round_up(line, line >= 8 * kTmaLine ? kTmaLine : kTmaAlign) / size;
+  Operand out = o;
+  (along_rows ? out.col_stride : out.row_stride) = stride;
+  out.group_stride = saturated_product({along_rows ? o.cols : o.rows, stride});
+  out.extent = saturated_product({groups, out.group_stride});
+  return out;
+}
+
+Operand tma_b(const GemmView& v) {
+  return v.b_prepacked ? tma_copy(v.b, v.b.row_stride == 1, v.groups) : v.b;
+}
+
 bool tma_stores(const GemmView& v, const KernelConfig& c) {
   return tma_walks(v.c, v.groups) &&
          (c.swap_ab || saturated_product({c.block_n, bytes_of(v.c.type)}) % kTmaAlign == 0);

@@ -43,6 +43,11 @@ bool tma_walks(const Operand& o, int64_t groups);
 // Whether C can leave through TMA: it can be walked, and so can the rows of a block.
 bool tma_stores(const GemmView& v, const KernelConfig& c);
 constexpr int64_t kTmaLine = 128;  // bytes of a line of L2: TMA likes rows that start at multiples of it
+// The matrix copied to where TMA can walk it: long rows (columns) on lines of L2, which costs them little
+// memory. `along_rows`: whether neighbours in a column are neighbours in memory.
+Operand tma_copy(const Operand& o, bool along_rows, int64_t groups);
+// B as tma_ws reads it: packed beforehand it is such a copy, which the caller keeps.
+Operand tma_b(const GemmView& v);
 
 // Shared-memory bytes a GPU block stages: (block_m + block_n) * block_k elements per stage, all stages.
 int64_t staged_bytes(const GemmView& v, const KernelConfig& c);

@@ -48,6 +48,7 @@ double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a
   const double instruction = std::max(c.block_n / 2.0, t.tma_narrow + c.block_n / 4.0);
   const double slower = pingpong ? t.tma_pingpong : c.wave_m > 4 ? t.tma_cooperative : t.tma_single;
   const double math = kRowBytes / kInstructionBytes * (c.block_m / kWarpgroupRows) * instruction * slower;
+  const Operand right = tma_b(v);
   // Rows that TMA cannot walk are copied to where it likes them.
   const auto ragged = [&](const Operand& o) {
     const bool lines = o.leading() * bytes_of(o.type) % kTmaLine == 0 || !tma_walks(o, v.groups);
@@ -60,9 +61,9 @@ double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a
                 loaded_n = b_along_k ? std::min<int64_t>(c.block_n, round_up(cols_of(v, c), 8))
                                      : round_up(c.block_n, 64);
   const double bytes_a =
-                   static_cast<double>(loaded_m) / c.cluster_n * kRowBytes * ragged(c.swap_ab ? v.b : v.a),
+                   static_cast<double>(loaded_m) / c.cluster_n * kRowBytes * ragged(c.swap_ab ? right : v.a),
                bytes_b =
-                   static_cast<double>(loaded_n) / c.cluster_m * kRowBytes * ragged(c.swap_ab ? v.a : v.b);
+                   static_cast<double>(loaded_n) / c.cluster_m * kRowBytes * ragged(c.swap_ab ? v.a : right);
   const auto served = [&](int64_t blocks) {
     return t.served[std::min(static_cast<size_t>(blocks), t.served.size() - 1)];
   };
@@ -91,7 +92,7 @@ double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a
   if (c.cluster_k > 1) run += t.tma_exchange + own * (c.cluster_k - 1) * block * 4 / t.tma_exchange_bytes;
   // Operands that TMA cannot walk are read and written once more, by a kernel of its own.
   double copied = 0;
-  for (const Operand* o : {&v.a, &v.b}) {
+  for (const Operand* o : {&v.a, &right}) {
     if (tma_walks(*o, v.groups)) continue;
     const double line = static_cast<double>(o->contiguous()) * bytes_of(o->type);
     const double lines = static_cast<double>(v.groups) * (o->row_major() ? o->rows : o->cols);

@@ -133,11 +133,16 @@ TESSERA_SOURCE(pipeline_modes) {
   }
 }
 
-// Of the architecture's pipelines those listed; for a prepacked B the one that takes it.
+// Of the architecture's pipelines those listed; where one is listed that takes a prepacked B, that one for it
+// and the others for no other.
 TESSERA_SOURCE(pipelines) {
+  const auto preshuffles = [](const KnobValue& p) {
+    return p[0] == static_cast<int>(Pipeline::preshufflev2);
+  };
+  const bool apart = std::any_of(k.listed.begin(), k.listed.end(), preshuffles);
   for (const KnobValue& p : k.listed) {
-    const bool preshuffles = p[0] == static_cast<int>(Pipeline::preshufflev2);
-    if (preshuffles == v.b_prepacked && a.find_pipeline(static_cast<Pipeline>(p[0]))) out.push_back(p);
+    const bool serves = !apart || preshuffles(p) == v.b_prepacked;
+    if (serves && a.find_pipeline(static_cast<Pipeline>(p[0]))) out.push_back(p);
   }
 }
 
@@ -184,7 +189,7 @@ TESSERA_SOURCE(prepacked) { out.push_back({v.b_prepacked}); }
 // number.
 TESSERA_SOURCE(flat) {
   out.push_back({0});
-  if (v.m < k.limit && v.m < v.n && !v.b_prepacked) out.push_back({1});
+  if (v.m < k.limit && v.m < v.n) out.push_back({1});
 }
 
 // Clusters of the list; those of more than two blocks only where one operand is streamed and they share the

@@ -244,15 +244,19 @@ void DeviceCopies::guard(void* data, size_t bytes) {
 }
 
 std::string DeviceCopies::fetch(size_t index, const GuardedBuffer& host) const {
+  memory_->download(host.data(), static_cast<char*>(blocks_[index]) + kBand, host.size());
+  return damage(index, host.size());
+}
+
+std::string DeviceCopies::damage(size_t index, size_t bytes) const {
   const char* block = static_cast<char*>(blocks_[index]);
   const auto whole = [&](const char* band) {
-    std::array<unsigned char, kBand> bytes;
-    memory_->download(bytes.data(), band, kBand);
-    return std::all_of(bytes.begin(), bytes.end(), [](unsigned char c) { return c == kBandByte; });
+    std::array<unsigned char, kBand> found;
+    memory_->download(found.data(), band, kBand);
+    return std::all_of(found.begin(), found.end(), [](unsigned char c) { return c == kBandByte; });
   };
-  memory_->download(host.data(), block + kBand, host.size());
   if (!whole(block)) return "bytes before its start were written";
-  if (!whole(block + kBand + host.size())) return "bytes behind its end were written";
+  if (!whole(block + kBand + bytes)) return "bytes behind its end were written";
   return "";
 }
 
@@ -265,6 +269,8 @@ Buffers Operands::bind(const Kernel& kernel) {
       on_device_.a = device_.add(a_);
       on_device_.b = device_.add(b_);
       for (size_t i = 0; i < d_.size(); ++i) on_device_.d[i] = device_.add(d_[i]);
+      b_bytes_ = b_.size();
+      if (problem_.prepack_b) pack_on_device(kernel);
     } else if (c_is_new_ && problem_.beta == 0) {
       device_.renew(on_device_.c, poison_byte(problem_.out), c_.size());
     } else if (c_is_new_) {
@@ -284,29 +290,40 @@ Buffers Operands::bind(const Kernel& kernel) {
   return buffers;
 }
 
+// Between bands, in place of B, of which a copy is not kept.
+void Operands::pack_on_device(const Kernel& kernel) {
+  packed_b_ = GuardedBuffer(kernel.packed_b_bytes());
+  std::memset(packed_b_.data(), kBandByte, packed_b_.size());
+  packed_on_device_.use(device_.memory());
+  void* packed = packed_on_device_.add(packed_b_);
+  kernel.pack_b(on_device_.b, packed);
+  on_device_.b = packed;
+  b_bytes_ = packed_b_.size();
+}
+
 std::vector<Buffers> Operands::bind_sets(const Kernel& kernel) {
   constexpr size_t kBeyondCaches = size_t{128} << 20;
   constexpr size_t kAlign = 4096;
-  const auto room = [](const GuardedBuffer& b) { return (b.size() + kAlign - 1) / kAlign * kAlign; };
+  const auto room = [](size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; };
   std::vector<Buffers> out = {bind(kernel)};
   DeviceMemory* memory = kernel.memory();
   if (!memory) return out;
-  size_t bytes = room(a_) + room(b_) + room(c_);
-  for (const GuardedBuffer& d : d_) bytes += room(d);
+  size_t bytes = room(a_.size()) + room(b_bytes_) + room(c_.size());
+  for (const GuardedBuffer& d : d_) bytes += room(d.size());
   const size_t count = std::min(kMostSets, kBeyondCaches / bytes + 1);
   sets_.use(memory);
   char* at = count > 1 ? static_cast<char*>(sets_.allocate((count - 1) * bytes)) : nullptr;
-  const auto place = [&](const GuardedBuffer& host, const void* from) {
-    char* to = std::exchange(at, at + room(host));
-    if (from) memory->copy(to, from, host.size());
+  const auto place = [&](size_t size, const void* from) {
+    char* to = std::exchange(at, at + room(size));
+    if (from) memory->copy(to, from, size);
     return to;
   };
   while (out.size() < count) {
     Buffers b;
-    b.a = place(a_, on_device_.a);
-    b.b = place(b_, on_device_.b);
-    b.c = place(c_, nullptr);
-    for (size_t i = 0; i < d_.size(); ++i) b.d[i] = place(d_[i], on_device_.d[i]);
+    b.a = place(a_.size(), on_device_.a);
+    b.b = place(b_bytes_, on_device_.b);
+    b.c = place(c_.size(), nullptr);
+    for (size_t i = 0; i < d_.size(); ++i) b.d[i] = place(d_[i].size(), on_device_.d[i]);
     out.push_back(b);
   }
   return out;
@@ -315,11 +332,18 @@ std::vector<Buffers> Operands::bind_sets(const Kernel& kernel) {
 void Operands::fetch(const Kernel& kernel) {
   kernel.wait();
   device_damage_.clear();
-  if (kernel.memory()) device_damage_ = device_.fetch(0, c_);
+  if (!kernel.memory()) return;
+  device_damage_ = device_.fetch(0, c_);
+  if (!device_damage_.empty()) {
+    device_damage_ = "C on the device: " + device_damage_;
+  } else if (problem_.prepack_b) {
+    device_damage_ = packed_on_device_.damage(0, b_bytes_);
+    if (!device_damage_.empty()) device_damage_ = "packed B on the device: " + device_damage_;
+  }
 }
 
 std::string Operands::damage() const {
-  if (!device_damage_.empty()) return "C on the device: " + device_damage_;
+  if (!device_damage_.empty()) return device_damage_;
   std::vector<std::pair<std::string, const GuardedBuffer*>> buffers = {
       {"A", &a_}, {"B", &b_}, {"C", &c_}, {"packed B", &packed_b_}, {"bias_grad", &bias_grad_}};
   for (size_t i = 0; i < d_.size(); ++i) buffers.emplace_back("D" + std::to_string(i), &d_[i]);

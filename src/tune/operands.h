@@ -39,6 +39,8 @@ class DeviceCopies {
   void renew(void* to, unsigned char byte, size_t bytes);
   // The bytes of the `index`-th buffer into `host`; "" or which band was written.
   std::string fetch(size_t index, const GuardedBuffer& host) const;
+  // "" or which band of the `index`-th buffer, of so many bytes, was written.
+  std::string damage(size_t index, size_t bytes) const;
 
  private:
   void clear() noexcept;
@@ -74,8 +76,8 @@ class Operands {
   void reset_c();
 
   // What a run of `kernel` takes: B is packed for it when the problem says so, into memory held here until
-  // the next call. On a device they are where they were at the last call, and C is as reset_c() or the last
-  // run left it.
+  // the next call. On a device they are where they were at the last call, packed B of the first kernel's
+  // packing too (all kernels of a problem take it there), and C is as reset_c() or the last run left it.
   Buffers bind(const Kernel& kernel);
 
   // bind(), and on a device copies of the operands for runs in turn: as many as are beyond its caches, and
@@ -91,6 +93,7 @@ class Operands {
   std::string damage() const;
 
  private:
+  void pack_on_device(const Kernel& kernel);
   Problem problem_;
   GemmView view_;
   FillKind kind_;
@@ -98,8 +101,9 @@ class Operands {
   GuardedBuffer a_, b_, c_, packed_b_, bias_grad_;
   std::string device_damage_;
   std::vector<GuardedBuffer> d_;
-  DeviceCopies device_, sets_;
+  DeviceCopies device_, packed_on_device_, sets_;
   Buffers on_device_;
+  size_t b_bytes_ = 0;     // of on_device_.b
   bool c_is_new_ = false;  // reset since it was brought to the device
 };
 

@@ -117,11 +117,12 @@ class GroupWork {
                             {config, 0, ChoiceSource::measured});
   }
 
-  // Packed B is kept by the one that has its order; bind() keeps only the last.
+  // Packed B is kept by the one that has its order; bind() keeps only the last, but on a device the one of
+  // all.
   static Prepared bound(size_t index, std::unique_ptr<Kernel> kernel, Operands& operands) {
     Prepared p{index, std::move(kernel), {}, {}};
     p.buffers = operands.bind(*p.kernel);
-    if (operands.problem().prepack_b) {
+    if (operands.problem().prepack_b && !p.kernel->memory()) {
       p.packed_b = GuardedBuffer(p.kernel->packed_b_bytes());
       p.kernel->pack_b(operands.b(), p.packed_b.data());
       p.buffers.b = p.packed_b.data();

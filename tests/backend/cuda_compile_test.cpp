@@ -107,7 +107,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "gemm m=512 n=512 k=512 dtype=i8", "gemm m=5 n=333 k=512 dtype=i8",
                     "gemm m=300 n=200 k=100 dtype=f32",
                     "gemm m=256 n=512 k=512 dtype=bf16 epilogue=bias,add,gelu out=f32",
-                    "gemm m=64 n=4096 k=8192 dtype=bf16 epilogue=bias,silu batch=2"),
+                    "gemm m=64 n=4096 k=8192 dtype=bf16 epilogue=bias,silu batch=2",
+                    "gemm m=7 n=777 k=1001 dtype=bf16 prepack=b"),
     [](const testing::TestParamInfo<const char*>& p) { return "problem" + std::to_string(p.index); });
 
 constexpr const char* kLarge = "gemm m=4096 n=4096 k=4096 dtype=bf16";

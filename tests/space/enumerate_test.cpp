@@ -117,6 +117,25 @@ TEST(Enumerate, PrepackedB) {
   }
 }
 
+// On a CUDA device what tma_ws does with B as it is, and nothing else.
+TEST(Enumerate, PrepackedBOfTma) {
+  const ArchSpec& a = find_arch("sm_90a");
+  for (const char* shape : {"gemm m=512 n=512 k=512 dtype=bf16", "gemm m=8 n=777 k=1001 dtype=f16 layout=rrr",
+                            "gemm m=65 n=1 k=33 dtype=bf16 layout=ccr", "gemm m=300 n=200 k=99 dtype=i8"}) {
+    std::set<std::string> plain, packed;
+    for (KernelConfig c : legal_configs(view(shape), a)) {
+      c.preshuffle = 1;
+      if (c.family_id() == Family::tma_ws) plain.insert(to_string(c));
+    }
+    for (const KernelConfig& c : legal_configs(view(std::string(shape) + " prepack=b"), a))
+      packed.insert(to_string(c));
+    EXPECT_FALSE(packed.empty()) << shape;
+    EXPECT_EQ(packed, plain) << shape;
+  }
+  EXPECT_TRUE(legal_configs(view("gemm m=64 n=64 k=64 dtype=f32 prepack=b"), a).empty());
+  EXPECT_TRUE(legal_configs(view("gemm m=64 n=64 k=64 dtype=f8e5m2 layout=rrr prepack=b"), a).empty());
+}
+
 TEST(Enumerate, AFamilyWithoutCandidatesSaysWhy) {
   const ArchSpec& a = find_arch("x86_amx");
   const GemmView v = view("gemm m=64 n=64 k=64 dtype=f32");

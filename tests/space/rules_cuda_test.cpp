@@ -88,6 +88,18 @@ TEST(Rules, Cuda) {
   EXPECT_EQ(verdict("sm_90a", "gemm m=4096 n=4096 k=4096 dtype=i8",
                     "tma_ws block=128x40x128 inst=64x40x32 wave=8x1x1 pipeline=cooperative stages=4"),
             "instruction");
+  // B copied once to where TMA walks it: tma_ws alone takes it, in either operand's place.
+  const std::string packed = "gemm m=8 n=4095 k=4097 dtype=bf16 prepack=b";
+  EXPECT_EQ(verdict("sm_90a", packed, thin), "prepacked");
+  EXPECT_EQ(verdict("sm_90a", packed, thin + " preshuffle=1"), "");
+  EXPECT_EQ(verdict("sm_90a", packed, thin + " preshuffle=1 swap_ab=1"), "");
+  EXPECT_EQ(verdict("sm_90a", p, thin + " preshuffle=1"), "prepacked");
+  EXPECT_EQ(verdict("sm_90a", packed, "gemv inst=16x8x16 wave=1x1x8 tile=8x16 preshuffle=1"), "types");
+  EXPECT_EQ(
+      verdict(
+          "sm_90a", "gemm m=64 n=64 k=64 dtype=f8e4m3 layout=rrr prepack=b",
+          "tma_ws block=128x128x128 inst=64x128x32 wave=8x1x1 pipeline=cooperative stages=4 preshuffle=1"),
+      "wgmma_k_major");
   const std::string cp = "cp_async inst=16x8x16 wave=4x2x1 block=128x128x32 stages=3 vec=";
   EXPECT_EQ(verdict("sm_80", p, cp + "8x8x1"), "");
   EXPECT_EQ(verdict("sm_80", p, cp + "2x2x1"), "");

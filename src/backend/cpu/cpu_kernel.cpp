@@ -1,6 +1,5 @@
 #include "backend/cpu/cpu_kernel.h"
 
-#include "backend/check_buffers.h"
 #include "tessera/error.h"
 
 namespace tessera {
@@ -24,17 +23,6 @@ CpuKernel::CpuKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, Ge
 void CpuKernel::run(const Buffers& buffers) const {
   check_buffers(view_, buffers, packed_b_bytes());
   run_unchecked(buffers);
-}
-
-Operand CpuKernel::b_to_pack(int64_t ldb) const {
-  if (!view_.b_prepacked)
-    throw Error(ErrorCode::unsupported, "this kernel takes B as it is", "add prepack=b to the problem");
-  Operand o = view_.b;
-  if (ldb == Problem::kPacked) return o;
-  if (!view_.b.plain()) throw Error(ErrorCode::bad_input, "a filter has no leading dimension");
-  (o.row_major() ? o.row_stride : o.col_stride) = ldb;
-  if (o.group_stride != 0) o.group_stride = ldb * (o.row_major() ? o.rows : o.cols);
-  return o;
 }
 
 void CpuKernel::set_steps(tsr::EpilogueArgs& e, const Buffers& buffers) const {

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "backend/check_buffers.h"
 #include "backend/cpu/cpu_module.h"
 #include "core/arch_spec.h"
 #include "core/gemm_view.h"
@@ -26,9 +27,7 @@ class CpuKernel : public Kernel {
   void pack_b(const void* b, void* packed, int64_t ldb) const override = 0;
 
  protected:
-  // What pack_b reads, its leading dimension `ldb` elements or Problem::kPacked; one B of all groups has
-  // group stride 0. Error(unsupported) where B is not prepacked.
-  Operand b_to_pack(int64_t ldb) const;
+  Operand b_to_pack(int64_t ldb) const { return tessera::b_to_pack(view_, ldb); }
   // For group 0; see set_group.
   tsr::EpilogueArgs epilogue_args(const Buffers& buffers) const {
     tsr::EpilogueArgs e;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backend/check_buffers.h"
 #include "core/tile_math.h"
 #include "core/tma_ws_shape.h"
 #include "cuda/abi.h"
@@ -51,11 +52,11 @@ class TmaWsKernel : public GpuKernel {
   void run_unchecked(const Buffers& buffers) const override {
     const void *a = buffers.a, *b = buffers.b;
     char* memory = workspace(buffers);
-    if (realign_) {
+    if (copied_segments_) {
       tsr::RealignParams r = copies_;
       if (r.jobs[0].rows) a = r.jobs[0].to = memory + copy_a_, r.jobs[0].from = buffers.a;
       if (r.jobs[1].rows) b = r.jobs[1].to = memory + copy_b_, r.jobs[1].from = buffers.b;
-      driver_->launch({realign_, realign_grid_, tsr::kRealignThreads, 0, buffers.stream, true}, &r);
+      copy(r, copied_segments_, buffers.stream);
     }
     if (config_.swap_ab) std::swap(a, b);
     tsr::TmaWsParams p;
@@ -76,6 +77,32 @@ class TmaWsKernel : public GpuKernel {
                     &p);
   }
 
+  size_t packed_b_bytes() const override {
+    const Operand packed = tma_b(view_);
+    return view_.b_prepacked ? static_cast<size_t>(saturated_product({packed.extent, bytes_of(packed.type)}))
+                             : 0;
+  }
+
+  // Whatever is enqueued on the device may write B: it is waited for before, and the copy after.
+  void pack_b(const void* b, void* packed, int64_t ldb) const override {
+    const Operand from = b_to_pack(view_, ldb);
+    const bool along_rows = view_.b.row_stride == 1;
+    if (along_rows != (from.row_stride == 1)) {
+      throw Error(ErrorCode::bad_input, "a single column of B with gaps between its elements",
+                  "pack it from where its elements are neighbours");
+    }
+    driver_->require_own(b, "b");
+    driver_->require_own(packed, "packed");
+    require_walkable(packed, "packed");
+    tsr::RealignParams r{};
+    r.jobs[0] = copying(from, tma_b(view_), along_rows);
+    r.jobs[0].from = b;
+    r.jobs[0].to = packed;
+    driver_->wait();
+    copy(r, segments(r.jobs[0]), nullptr);
+    driver_->wait();
+  }
+
  private:
   bool stores_tma() const { return config_.store == static_cast<int>(Store::cshuffle); }
 
@@ -83,42 +110,54 @@ class TmaWsKernel : public GpuKernel {
     const std::pair<const void*, const char*> walked[] = {{copies_.jobs[0].rows ? nullptr : buffers.a, "a"},
                                                           {copies_.jobs[1].rows ? nullptr : buffers.b, "b"},
                                                           {stores_tma() ? buffers.c : nullptr, "c"}};
-    for (const auto& [p, name] : walked) {
-      if (reinterpret_cast<uintptr_t>(p) % kTmaAlign) {
-        throw Error(ErrorCode::bad_input, std::string("buffer ") + name +
-                                              " is not aligned to the 16 bytes that kernel '" +
-                                              to_string(config_) + "' needs");
-      }
+    for (const auto& [p, name] : walked) require_walkable(p, name);
+  }
+
+  void require_walkable(const void* p, const char* name) const {
+    if (reinterpret_cast<uintptr_t>(p) % kTmaAlign) {
+      throw Error(ErrorCode::bad_input, std::string("buffer ") + name +
+                                            " is not aligned to the 16 bytes that kernel '" +
+                                            to_string(config_) + "' needs");
     }
+  }
+
+  // Copying `o` to where `to` lies.
+  tsr::RealignJob copying(const Operand& o, const Operand& to, bool rows_first) const {
+    const int64_t size = bytes_of(o.type);
+    return {.from = nullptr,
+            .to = nullptr,
+            .rows = rows_first ? o.cols : o.rows,
+            .groups = view_.groups,
+            .row_bytes = (rows_first ? o.rows : o.cols) * size,
+            .stride_bytes = (rows_first ? o.col_stride : o.row_stride) * size,
+            .group_bytes = o.group_stride * size,
+            .to_stride_bytes = (rows_first ? to.col_stride : to.row_stride) * size};
   }
 
   // An operand that TMA cannot walk, as it lies in the workspace; its copying in *job.
   Operand walkable(const Operand& o, bool rows_first, tsr::RealignJob* job) const {
     if (tma_walks(o, view_.groups)) return o;
-    const int64_t size = bytes_of(o.type);
-    const int64_t outer = rows_first ? o.cols : o.rows, inner = rows_first ? o.rows : o.cols;
-    // Long rows on lines of L2, which costs them little memory.
-    const int64_t align = inner * size >= 8 * kTmaLine ? kTmaLine : static_cast<int64_t>(kTmaAlign);
-    const int64_t stride = round_up(inner * size, align);
-    *job = {.from = nullptr,
-            .to = nullptr,
-            .rows = outer,
-            .groups = view_.groups,
-            .row_bytes = inner * size,
-            .stride_bytes = (rows_first ? o.col_stride : o.row_stride) * size,
-            .group_bytes = o.group_stride * size,
-            .to_stride_bytes = stride};
-    Operand out = o;
-    (rows_first ? out.col_stride : out.row_stride) = stride / size;
-    out.group_stride = outer * stride / size;
+    const Operand out = tma_copy(o, rows_first, view_.groups);
+    *job = copying(o, out, rows_first);
     return out;
+  }
+
+  static int64_t segments(const tsr::RealignJob& job) {
+    return saturated_product({job.rows, job.groups, ceil_div(job.row_bytes, tsr::kRealignSegment)});
+  }
+
+  // Enqueues what `jobs` says, of so many segments.
+  void copy(tsr::RealignParams jobs, int64_t segments, void* stream) const {
+    constexpr int64_t kWarps = tsr::kRealignThreads / 32, kMostBlocks = 2048;
+    const auto grid = static_cast<unsigned>(std::min(ceil_div(segments, kWarps), kMostBlocks));
+    driver_->launch({realign_, grid, tsr::kRealignThreads, 0, stream, true}, &jobs);
   }
 
   void plan_boxes() {
     const bool swap = config_.swap_ab != 0;
     const bool left_rows = view_.a.col_stride != 1, right_rows = view_.b.row_stride == 1;
     const Operand left = walkable(view_.a, left_rows, &copies_.jobs[0]);
-    const Operand right = walkable(view_.b, right_rows, &copies_.jobs[1]);
+    const Operand right = walkable(tma_b(view_), right_rows, &copies_.jobs[1]);
     const Operand &a = swap ? right : left, &b = swap ? left : right;
     a_ = tensor(a, swap ? right_rows : left_rows, view_.groups, shape_.box_a_inner(), shape_.box_a_outer());
     b_ = tensor(b, swap ? left_rows : right_rows, view_.groups, shape_.box_b_inner(), shape_.box_b_outer());
@@ -195,23 +234,19 @@ class TmaWsKernel : public GpuKernel {
 
   void plan_copies() {
     size_t* places[] = {&copy_a_, &copy_b_};
-    int64_t segments = 0;
     for (int i = 0; i < 2; ++i) {
       const tsr::RealignJob& job = copies_.jobs[i];
       if (!job.rows) continue;
       *places[i] = reserve(saturated_product({job.rows, job.groups, job.to_stride_bytes}));
-      segments += saturated_product({job.rows, job.groups, ceil_div(job.row_bytes, tsr::kRealignSegment)});
+      copied_segments_ += segments(job);
     }
-    if (!segments) return;
-    constexpr int64_t kWarps = tsr::kRealignThreads / 32, kMostBlocks = 2048;
-    realign_ = module_->function("_realign");
-    realign_grid_ = static_cast<unsigned>(std::min(ceil_div(segments, kWarps), kMostBlocks));
+    if (copied_segments_ || view_.b_prepacked) realign_ = module_->function("_realign");
   }
 
   std::shared_ptr<CudaDriver> cuda_;
   tsr::RealignParams copies_{};
   void* realign_ = nullptr;
-  unsigned realign_grid_ = 1;
+  int64_t copied_segments_ = 0;     // by each run
   size_t copy_a_ = 0, copy_b_ = 0;  // in the workspace
   tsr::TmaWsShape shape_;
   BoxedTensor a_, b_, c_, edge_a_, edge_b_;
