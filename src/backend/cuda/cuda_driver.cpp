@@ -1,6 +1,7 @@
 #include "backend/cuda/cuda_driver.h"
 
 #include <algorithm>
+#include <new>
 
 #include "core/tile_math.h"
 #include "tessera/error.h"
@@ -26,12 +27,17 @@ DevicePtr address(const void* p) { return reinterpret_cast<DevicePtr>(p); }
 
 class CudaDriver::Current {
  public:
-  explicit Current(const CudaDriver& d) : cu_(d.cu_) {
+  explicit Current(const CudaDriver& d) : Current(d, std::nothrow) {
+    d.check(failed_, "making its context current");
+  }
+  // For destructors: false where there is no context to work in.
+  Current(const CudaDriver& d, std::nothrow_t) noexcept : cu_(d.cu_) {
     Context* now = nullptr;
     if (!cu_.context_current(&now) && now == d.context_) return;
-    d.check(cu_.context_push(d.context_), "making its context current");
-    pushed_ = true;
+    failed_ = cu_.context_push(d.context_);
+    pushed_ = !failed_;
   }
+  explicit operator bool() const { return !failed_; }
   ~Current() {
     Context* gone = nullptr;
     if (pushed_) cu_.context_pop(&gone);
@@ -41,6 +47,7 @@ class CudaDriver::Current {
 
  private:
   const LibCuda& cu_;
+  Result failed_ = 0;
   bool pushed_ = false;
 };
 
@@ -50,10 +57,8 @@ class CudaModule : public GpuModule {
              std::string symbol)
       : driver_(std::move(d)), handle_(handle), function_(function), symbol_(std::move(symbol)) {}
   ~CudaModule() override {
-    Context* gone = nullptr;
-    if (driver_->cu_.context_push(driver_->context_)) return;
-    driver_->cu_.module_unload(handle_);
-    driver_->cu_.context_pop(&gone);
+    if (const CudaDriver::Current current(*driver_, std::nothrow); current)
+      driver_->cu_.module_unload(handle_);
   }
   void* function() const override { return function_; }
   void* function(const std::string& suffix) const override {
@@ -76,10 +81,7 @@ class CudaRecording : public Recording {
  public:
   CudaRecording(std::shared_ptr<CudaDriver> d, GraphExec* exec) : driver_(std::move(d)), exec_(exec) {}
   ~CudaRecording() override {
-    Context* gone = nullptr;
-    if (driver_->cu_.context_push(driver_->context_)) return;
-    driver_->cu_.exec_destroy(exec_);
-    driver_->cu_.context_pop(&gone);
+    if (const CudaDriver::Current current(*driver_, std::nothrow); current) driver_->cu_.exec_destroy(exec_);
   }
   double replay() override {
     CudaDriver& d = *driver_;
@@ -113,12 +115,12 @@ CudaDriver::CudaDriver(int ordinal) : cu_(require_driver()), ordinal_(ordinal) {
 }
 
 CudaDriver::~CudaDriver() {
-  if (stream_ && !cu_.context_push(context_)) {
-    Context* gone = nullptr;
-    cu_.event_destroy(before_);
-    cu_.event_destroy(after_);
-    cu_.stream_destroy(stream_);
-    cu_.context_pop(&gone);
+  if (stream_) {
+    if (const Current current(*this, std::nothrow); current) {
+      cu_.event_destroy(before_);
+      cu_.event_destroy(after_);
+      cu_.stream_destroy(stream_);
+    }
   }
   if (context_) cu_.primary_release(device_);
 }
@@ -145,10 +147,8 @@ void* CudaDriver::allocate(size_t bytes) {
 }
 
 void CudaDriver::release(void* memory) noexcept {
-  Context* gone = nullptr;
-  if (!memory || cu_.context_push(context_)) return;
-  cu_.release(address(memory));
-  cu_.context_pop(&gone);
+  if (!memory) return;
+  if (const Current current(*this, std::nothrow); current) cu_.release(address(memory));
 }
 
 void CudaDriver::upload(void* to, const void* from, size_t bytes) {
