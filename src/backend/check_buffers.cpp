@@ -5,57 +5,50 @@
 #include "tessera/error.h"
 
 namespace tessera {
-namespace {
 
-struct Range {
-  const char* begin = nullptr;
-  int64_t bytes = 0;
-  bool overlaps(const Range& o) const { return begin < o.begin + o.bytes && o.begin < begin + bytes; }
-};
-
-Range range_of(const void* p, const Operand& o) {
-  return {static_cast<const char*>(p), o.extent * bytes_of(o.type)};
+std::string BufferUse::title() const {
+  if (step.empty()) return name;
+  return std::string(name) + '[' + std::to_string(index) + "] (" + std::string(step) + ')';
 }
 
-void require(const void* p, int alignment, const std::string& name) {
-  if (!p) throw Error(ErrorCode::bad_input, "buffer " + name + " is null");
-  if (reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(alignment)) {
-    throw Error(ErrorCode::bad_input,
-                "buffer " + name + " is not aligned to its " + std::to_string(alignment) + "-byte elements");
-  }
-}
-
-}  // namespace
-
-void check_buffers(const GemmView& view, const Buffers& buffers, size_t packed_b_bytes) {
-  const bool reads_operands = view.k > 0;
-  if (reads_operands) {
-    require(buffers.a, bytes_of(view.a.type), "a");
-    require(buffers.b, view.b_prepacked ? 4 : bytes_of(view.b.type), "b");
-  }
-  require(buffers.c, bytes_of(view.c.type), "c");
-  const Range c = range_of(buffers.c, view.c);
-  auto refuse_overlap = [&](const Range& input, const std::string& name) {
-    if (c.overlaps(input)) {
-      throw Error(ErrorCode::bad_input, "buffer c overlaps buffer " + name,
-                  "give C memory of its own; C = ... + beta * C needs no second buffer");
-    }
+UsedBuffers used_buffers(const GemmView& view, const Buffers& buffers, size_t packed_b_bytes) {
+  const auto of_operand = [](const void* p, const Operand& o, const char* name) {
+    return BufferUse{p, o.extent * bytes_of(o.type), bytes_of(o.type), name};
   };
-  if (reads_operands) {
-    refuse_overlap(range_of(buffers.a, view.a), "a");
-    refuse_overlap(view.b_prepacked
-                       ? Range{static_cast<const char*>(buffers.b), static_cast<int64_t>(packed_b_bytes)}
-                       : range_of(buffers.b, view.b),
-                   "b");
+  UsedBuffers out;
+  out.add(of_operand(buffers.c, view.c, "c"));
+  if (view.k > 0) {
+    constexpr int kPackedAlign = 4;
+    out.add(of_operand(buffers.a, view.a, "a"));
+    out.add(view.b_prepacked ? BufferUse{buffers.b, static_cast<int64_t>(packed_b_bytes), kPackedAlign, "b"}
+                             : of_operand(buffers.b, view.b, "b"));
   }
-  int used = 0;
+  int index = 0;
   for (const EpilogueStep& step : view.epilogue) {
     const EpilogueKindInfo& kind = info(step.kind);
     if (!kind.takes_d) continue;
-    const void* d = buffers.d[static_cast<size_t>(used++)];
-    const std::string name = "d[" + std::to_string(used - 1) + "] (" + std::string(kind.name) + ")";
-    require(d, bytes_of(view.d), name);
-    refuse_overlap({static_cast<const char*>(d), view.d_elements(kind.broadcast) * bytes_of(view.d)}, name);
+    out.add({buffers.d[static_cast<size_t>(index)], view.d_elements(kind.broadcast) * bytes_of(view.d),
+             bytes_of(view.d), "d", index, kind.name});
+    ++index;
+  }
+  return out;
+}
+
+void check_buffers(const GemmView& view, const Buffers& buffers, size_t packed_b_bytes) {
+  const UsedBuffers used = used_buffers(view, buffers, packed_b_bytes);
+  for (const BufferUse& u : used) {
+    if (!u.address) throw Error(ErrorCode::bad_input, "buffer " + u.title() + " is null");
+    if (reinterpret_cast<uintptr_t>(u.address) % static_cast<uintptr_t>(u.alignment)) {
+      throw Error(ErrorCode::bad_input, "buffer " + u.title() + " is not aligned to its " +
+                                            std::to_string(u.alignment) + "-byte elements");
+    }
+  }
+  const BufferUse& c = *used.begin();
+  for (const BufferUse& u : used) {
+    if (&u != &c && c.overlaps(u)) {
+      throw Error(ErrorCode::bad_input, "buffer c overlaps buffer " + u.title(),
+                  "give C memory of its own; C = ... + beta * C needs no second buffer");
+    }
   }
   if (buffers.workspace && reinterpret_cast<uintptr_t>(buffers.workspace) % 64) {
     throw Error(ErrorCode::bad_input, "the workspace is not 64-byte aligned");

@@ -35,15 +35,8 @@ void GpuKernel::run(const Buffers& buffers) const {
 }
 
 void GpuKernel::check_memory(const Buffers& buffers) const {
-  if (view_.k > 0) {
-    driver_->require_own(buffers.a, "a");
-    driver_->require_own(buffers.b, "b");
-  }
-  driver_->require_own(buffers.c, "c");
-  size_t d = 0;
-  for (const EpilogueStep& step : view_.epilogue) {
-    if (info(step.kind).takes_d) driver_->require_own(buffers.d[d++], "d");
-  }
+  for (const BufferUse& u : used_buffers(view_, buffers, packed_b_bytes()))
+    driver_->require_own(u.address, u.name);
   if (buffers.workspace && workspace_bytes_) driver_->require_own(buffers.workspace, "workspace");
 }
 
