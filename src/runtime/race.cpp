@@ -46,6 +46,40 @@ struct Scratch {
   void* data_;
 };
 
+// Some runs of a kernel, timed by the clock of where it runs.
+class Lap {
+ public:
+  Lap(const Kernel& kernel, const Buffers& buffers) : kernel_(kernel), buffers_(buffers) {
+    kernel_.run(buffers_);
+    kernel_.wait();
+  }
+
+  // So many runs from now on.
+  void repeat(int count) {
+    count_ = count;
+    if (DeviceMemory* device = kernel_.memory())
+      recording_ = device->record(count, [this](int, void* stream) {
+        Buffers b = buffers_;
+        b.stream = stream;
+        kernel_.run_unchecked(b);
+      });
+  }
+  // Microseconds of one.
+  double us() const {
+    if (recording_) return recording_->replay() / count_;
+    const auto start = Clock::now();
+    for (int i = 0; i < count_; ++i) kernel_.run_unchecked(buffers_);
+    kernel_.wait();
+    return us_since(start) / count_;
+  }
+
+ private:
+  const Kernel& kernel_;
+  Buffers buffers_;
+  int count_ = 1;
+  std::unique_ptr<Recording> recording_;
+};
+
 int64_t extent_bytes(const Operand& o) { return std::max<int64_t>(o.extent, 1) * bytes_of(o.type); }
 
 }  // namespace
@@ -70,24 +104,19 @@ std::vector<double> race(std::span<const std::unique_ptr<Kernel>> kernels, doubl
     }
   }
   std::vector<std::vector<double>> samples(kernels.size());
-  std::vector<int> repeats(kernels.size(), 1);
+  std::vector<Lap> laps;
+  laps.reserve(kernels.size());                  // recordings keep where they are
   for (size_t i = 0; i < kernels.size(); ++i) {  // warm up, and repeat short kernels until a sample is ~50 us
-    kernels[i]->run(buffers[i]);
-    kernels[i]->wait();
-    const auto start = Clock::now();
-    kernels[i]->run_unchecked(buffers[i]);
-    kernels[i]->wait();
-    repeats[i] = static_cast<int>(std::clamp(50.0 / std::max(us_since(start), 0.05), 1.0, 1000.0));
+    laps.emplace_back(*kernels[i], buffers[i]);
+    laps[i].repeat(1);
+    laps[i].repeat(static_cast<int>(std::clamp(50.0 / std::max(laps[i].us(), 0.05), 1.0, 1000.0)));
   }
   const auto begin = Clock::now();
   const double budget_us = budget_ms * 1e3 * static_cast<double>(kernels.size());
   for (int round = 0; round < 3 || (us_since(begin) < budget_us && round < 50); ++round) {
     for (size_t i = 0; i < kernels.size(); ++i) {
       throw_if_interrupted();
-      const auto start = Clock::now();
-      for (int r = 0; r < repeats[i]; ++r) kernels[i]->run_unchecked(buffers[i]);
-      kernels[i]->wait();
-      samples[i].push_back(us_since(start) / repeats[i]);
+      samples[i].push_back(laps[i].us());
     }
   }
   std::vector<double> best;

@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-// Median microseconds of each kernel on scratch operands, rounds interleaved so that drift hits all alike.
-// Spends about budget_ms per kernel, at least three rounds.
+// Least microseconds of each kernel on scratch operands, by the clock of where it runs, rounds interleaved so
+// that drift hits all alike. Spends about budget_ms per kernel, at least three rounds.
 std::vector<double> race(std::span<const std::unique_ptr<Kernel>> kernels, double budget_ms);
 
 }  // namespace tessera
