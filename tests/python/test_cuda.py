@@ -74,6 +74,19 @@ def test_a_run_can_be_captured():
     assert torch.equal(out.double(), a.double() @ b.double())
 
 
+def test_weights_are_packed_once():
+    a, b = integers(70, 131), integers(33, 131)
+    with tessera.Dispatcher(CUDA) as dispatcher:
+        plan = dispatcher.get("gemm m=70 n=33 k=131 dtype=bf16 out=f32 prepack=b")
+        packed = plan.pack_b(b)
+        assert (packed.device, packed.numel()) == (b.device, plan.packed_b_bytes)
+        want = (a.double() @ b.double().t()).float()
+        b.zero_()
+        assert torch.equal(plan(a, packed), want)
+        with pytest.raises(tessera.BadInput, match="Plan.pack_b"):
+            plan(a, b[:1])
+
+
 def test_linear_layers_train():
     torch.manual_seed(1)
     theirs = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 32)).to(CUDA)
