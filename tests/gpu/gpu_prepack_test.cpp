@@ -83,15 +83,14 @@ TEST_F(GpuPrepack, SaysWhatItDoesNotTake) {
   const Kernel& k = kernel(" prepack=b");
   ASSERT_GE(k.packed_b_bytes(), size_t{kN} * kK * 2);
   char* packed = static_cast<char*>(device(k.packed_b_bytes() + 16));
-  void* b = device(size_t{kN} * kLdb * 2);
-  EXPECT_NE(refused(ErrorCode::bad_input, [&] { k.pack_b(b, packed, kK - 1); }).find("leading dimension"),
-            std::string::npos);
-  EXPECT_NE(refused(ErrorCode::bad_input, [&] { k.pack_b(b, packed + 8); }).find("not aligned"),
-            std::string::npos);
-  EXPECT_NE(refused(ErrorCode::bad_input,
-                    [&] { k.run({.a = b, .b = packed + 8, .c = device(size_t{kM} * kN * 4)}); })
-                .find("not aligned"),
-            std::string::npos);
+  void *a = device(size_t{kM} * kK * 2), *b = device(size_t{kN} * kLdb * 2), *c = device(size_t{kM} * kN * 4);
+  const auto expect = [&](const char* what, const std::function<void()>& call) {
+    const std::string said = refused(ErrorCode::bad_input, call);
+    EXPECT_NE(said.find(what), std::string::npos) << said;
+  };
+  expect("leading dimension", [&] { k.pack_b(b, packed, kK - 1); });
+  expect("packed is not aligned", [&] { k.pack_b(b, packed + 8); });
+  expect("b is not aligned", [&] { k.run({.a = a, .b = packed + 8, .c = c}); });
   EXPECT_EQ(refused(ErrorCode::bad_input, [&] { k.pack_b(b, packed); }), "");
   const Kernel& plain = kernel("");
   EXPECT_EQ(plain.packed_b_bytes(), 0u);
