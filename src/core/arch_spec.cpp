@@ -48,7 +48,7 @@ std::vector<const Instruction*> ArchSpec::instructions_for(DType a, DType b) con
 
 const Instruction* ArchSpec::find_instruction(DType a, DType b, const KernelConfig& c) const {
   for (const Instruction& i : instructions) {
-    if (i.a == a && i.b == b && i.m == c.inst_m && i.n == c.inst_n && i.k == c.inst_k) return &i;
+    if (i.n == c.inst_n && i.m == c.inst_m && i.k == c.inst_k && i.a == a && i.b == b) return &i;
   }
   return nullptr;
 }

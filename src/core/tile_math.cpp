@@ -5,14 +5,6 @@
 
 namespace tessera {
 
-int64_t saturated_product(std::initializer_list<int64_t> factors) {
-  int64_t out = 1;
-  for (int64_t f : factors) {
-    if (__builtin_mul_overflow(out, f, &out)) return std::numeric_limits<int64_t>::max();
-  }
-  return out;
-}
-
 DType compute_type(DType memory, const Instruction& inst) {
   if (info(memory).is_float) {
     if (inst.m == 1 && inst.k == 1) return DType::f32;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 
 #include "core/arch_spec.h"
 #include "core/gemm_view.h"
@@ -15,7 +16,13 @@ inline int64_t round_up(int64_t x, int64_t y) { return ceil_div(x, y) * y; }
 
 // The product of non-negative numbers, or the largest int64_t when it does not fit: bounds may be checked on
 // unchecked knob values.
-int64_t saturated_product(std::initializer_list<int64_t> factors);
+constexpr int64_t saturated_product(std::initializer_list<int64_t> factors) {
+  int64_t out = 1;
+  for (int64_t f : factors) {
+    if (__builtin_mul_overflow(out, f, &out)) return std::numeric_limits<int64_t>::max();
+  }
+  return out;
+}
 
 // useful / padded extent: 129 on a tile of 128 is 129 / 256. Nothing to do wastes nothing.
 inline double fill(int64_t extent, int64_t tile) {

@@ -150,12 +150,12 @@ constexpr Feature kFeatures[] = {
     row<[](In f) { return f.w.parallel / std::max(f.a.compute_units, 1); }>("parallel_efficiency", I),
     row<[](In f) { return share(f.w.ideal_math, f.w.math); }>("math_efficiency", I),
     row<[](In f) { return log2_of(f.w.math); }>("log2_math", I),
-    row<[](In f) { return share(f.w.memory, total_cycles(f.w)); }>("memory_share", I),
-    row<[](In f) { return share(f.w.pack_a + f.w.pack_b, total_cycles(f.w)); }>("pack_share", I),
-    row<[](In f) { return share(f.w.epilogue, total_cycles(f.w)); }>("epilogue_share", I),
-    row<[](In f) { return share(f.w.overhead + f.w.serial, total_cycles(f.w)); }>("overhead_share", I),
+    row<[](In f) { return share(f.w.memory, f.cycles); }>("memory_share", I),
+    row<[](In f) { return share(f.w.pack_a + f.w.pack_b, f.cycles); }>("pack_share", I),
+    row<[](In f) { return share(f.w.epilogue, f.cycles); }>("epilogue_share", I),
+    row<[](In f) { return share(f.w.overhead + f.w.serial, f.cycles); }>("overhead_share", I),
     row<[](In f) { return log2_of(f.w.staged); }>("log2_staged", I),
-    row<[](In f) { return log2_of(total_cycles(f.w)); }>("log2_cycles", I),
+    row<[](In f) { return log2_of(f.cycles); }>("log2_cycles", I),
     row<[](In f) { return std::log2(std::max(f.analytic_us, 1e-3)); }>("log2_analytic", I),
     row<[](In f) { return log2_align(f.v.a); }>("log2_align_a", P, kGpu),
     row<[](In f) { return log2_align(f.v.b); }>("log2_align_b", P, kGpu),
@@ -207,8 +207,8 @@ constexpr Feature kFeatures[] = {
     row<[](In f) { return log2_of(f.w.bytes_a); }>("log2_left", I, kCpu),
     row<[](In f) { return log2_of(f.w.bytes_b); }>("log2_right", I, kCpu),
     row<[](In f) { return log2_of(f.w.bytes_c); }>("log2_result", I, kCpu),
-    row<[](In f) { return share(f.w.math, total_cycles(f.w)); }>("math_share", I, kCpu),
-    row<[](In f) { return share(f.w.pack_a, total_cycles(f.w)); }>("pack_a_share", I, kCpu),
+    row<[](In f) { return share(f.w.math, f.cycles); }>("math_share", I, kCpu),
+    row<[](In f) { return share(f.w.pack_a, f.cycles); }>("pack_a_share", I, kCpu),
 };
 
 constexpr std::string_view kTags[] = {"problem", "kernel", "interaction"};

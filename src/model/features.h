@@ -21,6 +21,7 @@ struct FeatureInput {
   const ArchSpec& a;
   const Work& w;
   double analytic_us;  // what the analytic model predicts
+  double cycles = total_cycles(w);
 };
 
 struct Feature {

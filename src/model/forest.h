@@ -31,12 +31,6 @@ class Forest {
   Forest first(size_t trees) const;
   void append(const Forest& more);
 
-  // sums[r] += the sum of all trees for row r < rows <= kRows, tree by tree in their order, in float:
-  // bit for bit what a walk of each row through each tree adds up to. columns[f] points to feature f of
-  // kRows rows; no value is NaN. Where same[f], all rows have the value of row 0. No allocation.
-  void add(std::span<const float* const> columns, std::span<const uint8_t> same, size_t rows,
-           float* sums) const;
-
  private:
   std::vector<ForestNode> nodes_;
   std::vector<uint32_t> roots_;

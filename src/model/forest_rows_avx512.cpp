@@ -3,54 +3,112 @@
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #include <immintrin.h>
 
+#include "model/forest_walk.h"
+
 namespace tessera {
 namespace {
 
-int split(const float* column, float threshold, size_t words, RowMask& rows, RowMask& right) {
-  const __m512 limit = _mm512_set1_ps(threshold);
-  uint64_t any_left = 0, any_right = 0;
-  for (size_t w = 0; w < words; ++w) {
-    uint64_t less = 0;
-    if (rows.words[w]) {
-      const float* at = column + w * 64;
-      for (int i = 0; i < 4; ++i) {
-        const __mmask16 m = _mm512_cmp_ps_mask(_mm512_loadu_ps(at + 16 * i), limit, _CMP_LT_OQ);
-        less |= static_cast<uint64_t>(m) << (16 * i);
+constexpr size_t kLanes = 16;
+
+// Lanes of a vector at `at` of so many numbers.
+__mmask16 live(size_t at, size_t count) {
+  return count - at >= kLanes ? __mmask16{0xffff} : static_cast<__mmask16>((1u << (count - at)) - 1);
+}
+
+struct Avx512 {
+  template <size_t W>
+  static auto load(const uint64_t* from) {
+    if constexpr (W == 8) {
+      return _mm512_loadu_si512(from);
+    } else {
+      return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    }
+  }
+  static void store(uint64_t* to, __m512i m) { _mm512_storeu_si512(to, m); }
+  static void store(uint64_t* to, __m256i m) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), m); }
+  static __m512i both(__m512i a, __m512i b) { return _mm512_and_si512(a, b); }
+  static __m256i both(__m256i a, __m256i b) { return _mm256_and_si256(a, b); }
+  static __m512i without(__m512i a, __m512i b) { return _mm512_andnot_si512(b, a); }
+  static __m256i without(__m256i a, __m256i b) { return _mm256_andnot_si256(b, a); }
+  static uint64_t any(__m512i a) { return _mm512_test_epi64_mask(a, a) != 0; }
+  static uint64_t any(__m256i a) { return !_mm256_testz_si256(a, a); }
+
+  static void range(const float* column, size_t rows, float& least, float& most) {
+    __m512 low[2], high[2];
+    low[0] = low[1] = high[0] = high[1] = _mm512_set1_ps(column[0]);
+    for (size_t r = 0; r < rows; r += kLanes) {
+      const size_t chain = r / kLanes % 2;
+      const __mmask16 lanes = live(r, rows);
+      const __m512 x = _mm512_maskz_loadu_ps(lanes, column + r);
+      low[chain] = _mm512_mask_min_ps(low[chain], lanes, low[chain], x);
+      high[chain] = _mm512_mask_max_ps(high[chain], lanes, high[chain], x);
+    }
+    least = _mm512_reduce_min_ps(_mm512_min_ps(low[0], low[1]));
+    most = _mm512_reduce_max_ps(_mm512_max_ps(high[0], high[1]));
+  }
+
+  static uint32_t not_above(const float* sorted, uint32_t count, float x) {
+    const __m512 limit = _mm512_set1_ps(x);
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < count; i += kLanes) {
+      const __mmask16 lanes = live(i, count);
+      const __m512 values = _mm512_maskz_loadu_ps(lanes, sorted + i);
+      sum += static_cast<uint32_t>(
+          __builtin_popcount(_mm512_mask_cmp_ps_mask(lanes, values, limit, _CMP_LE_OQ)));
+    }
+    return sum;
+  }
+
+  // 256 rows at a time stay in registers.
+  template <size_t W>
+  static void less(const float* column, const float* thresholds, uint32_t count, uint64_t* masks) {
+    constexpr size_t kVectors = 16;
+    for (size_t first = 0; first < 64 * W; first += kLanes * kVectors) {
+      __m512 x[kVectors];
+      for (size_t j = 0; j < kVectors; ++j) x[j] = _mm512_loadu_ps(column + first + kLanes * j);
+      for (uint32_t t = 0; t < count; ++t) {
+        const __m512 limit = _mm512_set1_ps(thresholds[t]);
+        char* const to = reinterpret_cast<char*>(masks + t * W) + first / 8;
+        for (size_t j = 0; j < kVectors; ++j) {
+          const __mmask16 m = _mm512_cmp_ps_mask(x[j], limit, _CMP_LT_OQ);
+          __builtin_memcpy(to + 2 * j, &m, sizeof m);
+        }
       }
     }
-    right.words[w] = rows.words[w] & ~less;
-    rows.words[w] &= less;
-    any_left |= rows.words[w];
-    any_right |= right.words[w];
   }
-  return (any_left ? 1 : 0) + (any_right ? 2 : 0);
-}
 
-void add(float value, const RowMask& rows, size_t words, float* sums) {
-  const __m512 more = _mm512_set1_ps(value);
-  for (size_t w = 0; w < words; ++w) {
-    for (int i = 0; i < 4; ++i) {
-      const auto m = static_cast<__mmask16>(rows.words[w] >> (16 * i));
-      if (!m) continue;
-      float* at = sums + w * 64 + 16 * i;
-      const __m512 old = _mm512_loadu_ps(at);
-      _mm512_storeu_ps(at, _mm512_mask_add_ps(old, m, old, more));
+  // The sums of 128 rows at a time stay in registers.
+  template <size_t W>
+  static void add(const float* values, const uint32_t* order, uint32_t count, const uint64_t* masks,
+                  size_t rows, float* sums) {
+    constexpr size_t kVectors = 8;
+    for (size_t first = 0; first < rows; first += kLanes * kVectors) {
+      __m512 sum[kVectors];
+      for (size_t j = 0; j < kVectors; ++j) sum[j] = _mm512_loadu_ps(sums + first + kLanes * j);
+      for (uint32_t i = 0; i < count; ++i) {
+        const __m512 value = _mm512_set1_ps(values[i]);
+        const char* const from = reinterpret_cast<const char*>(masks + order[i] * W) + first / 8;
+        for (size_t j = 0; j < kVectors; ++j) {
+          __mmask16 m;
+          __builtin_memcpy(&m, from + 2 * j, sizeof m);
+          sum[j] = _mm512_mask_add_ps(sum[j], m, sum[j], value);
+        }
+      }
+      for (size_t j = 0; j < kVectors; ++j) _mm512_storeu_ps(sums + first + kLanes * j, sum[j]);
     }
   }
-}
-
-constexpr RowFunctions kAvx512 = {split, add};
+};
 
 }  // namespace
 
-const RowFunctions* avx512_row_functions() { return &kAvx512; }
+WalkRows* avx512_walk_rows() { return walk_rows<Avx512>; }
 
 }  // namespace tessera
 
 #else
 
 namespace tessera {
-const RowFunctions* avx512_row_functions() { return nullptr; }
+WalkRows* avx512_walk_rows() { return nullptr; }
 }  // namespace tessera
 
 #endif

@@ -80,7 +80,11 @@ bool ModelScope::covers(const ArchSpec& a, const Problem& p) const {
 }
 
 LearnedModel::LearnedModel(ModelScope scope, std::vector<std::string> names, Forest forest, Json made)
-    : scope_(std::move(scope)), names_(std::move(names)), forest_(std::move(forest)), made_(std::move(made)) {
+    : scope_(std::move(scope)),
+      names_(std::move(names)),
+      forest_(std::move(forest)),
+      rows_(forest_),
+      made_(std::move(made)) {
   name_ = scope_.arch + "/" + scope_.operation;
   const Json* band = made_.is_object() ? made_.find("band") : nullptr;
   band_ = band ? band->as_double() : analytic_model().band();
@@ -157,22 +161,44 @@ namespace {
 // So many configurations at a time stay in the first cache while feature after feature is taken of them.
 constexpr size_t kBlock = 32;
 
-// visit(first row, its rows) for one block of configurations after the other.
+// Configurations to ask the trees about, by index, with what the analytic model said of them.
+struct Asked {
+  const AnalyticTerms& terms;
+  const GemmView& v;
+  const ArchSpec& a;
+  std::span<const KernelConfig> configs;
+  std::span<const double> us;
+  std::span<const Work> works;  // of all of them, or none
+  std::span<const uint32_t> which;
+};
+
+// visit(first row, its rows) for one block of `q.which` after the other.
 template <class F>
-void in_blocks(const AnalyticTerms& terms, const GemmView& v, const ArchSpec& a,
-               std::span<const KernelConfig> configs, const F& visit) {
+void in_blocks(const Asked& q, const F& visit) {
   thread_local std::vector<Work> works;
   thread_local std::vector<FeatureInput> rows;
   works.reserve(kBlock);
   rows.reserve(kBlock);
-  for (size_t first = 0; first < configs.size(); first += kBlock) {
+  for (size_t first = 0; first < q.which.size(); first += kBlock) {
     works.clear();
     rows.clear();
-    for (const KernelConfig& c : configs.subspan(first, std::min(kBlock, configs.size() - first))) {
-      const Work& w = works.emplace_back(terms.work(v, c));
-      rows.push_back({v, c, a, w, terms.us(v, c, &w)});
+    for (const uint32_t i : q.which.subspan(first, std::min(kBlock, q.which.size() - first))) {
+      const KernelConfig& c = q.configs[i];
+      const Work& w = q.works.empty() ? works.emplace_back(q.terms.work(q.v, c)) : q.works[i];
+      rows.push_back({q.v, c, q.a, w, q.us[i]});
     }
     visit(first, std::span<const FeatureInput>(rows));
+  }
+}
+
+// The analytic model's word on all. `works` comes back filled where the prediction is made of them.
+void predict_analytic(const AnalyticTerms& terms, const GemmView& v, const ArchSpec& a,
+                      std::span<const KernelConfig> configs, std::span<double> us, std::vector<Work>& works) {
+  works.clear();
+  const bool cpu = a.backend == BackendKind::cpu;
+  for (size_t i = 0; i < configs.size(); ++i) {
+    const Work* known = cpu ? &works.emplace_back(terms.work(v, configs[i])) : nullptr;
+    us[i] = terms.us(v, configs[i], known);
   }
 }
 
@@ -180,7 +206,13 @@ void in_blocks(const AnalyticTerms& terms, const GemmView& v, const ArchSpec& a,
 
 void LearnedModel::inputs(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                           float* out) const {
-  in_blocks(AnalyticTerms(a), v, a, configs, [&](size_t first, std::span<const FeatureInput> rows) {
+  const AnalyticTerms terms(a);
+  std::vector<Work> works;
+  std::vector<double> us(configs.size());
+  std::vector<uint32_t> all(configs.size());
+  predict_analytic(terms, v, a, configs, us, works);
+  std::iota(all.begin(), all.end(), 0u);
+  in_blocks({terms, v, a, configs, us, works, all}, [&](size_t first, std::span<const FeatureInput> rows) {
     for (size_t i = 0; i < chosen_.size(); ++i)
       features()[chosen_[i]].column(rows, out + i * Forest::kRows + first);
   });
@@ -188,38 +220,39 @@ void LearnedModel::inputs(const GemmView& v, const ArchSpec& a, std::span<const 
 
 void LearnedModel::predict(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                            std::span<double> us) const {
-  if (configs.size() <= kMostAsked) return predict_each(v, a, configs, us);
-  analytic_model().predict(v, a, configs, us);
-  thread_local std::vector<uint32_t> order;
-  thread_local std::vector<KernelConfig> best;
-  thread_local std::vector<double> best_us;
-  order.resize(configs.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::nth_element(order.begin(), order.begin() + kMostAsked, order.end(),
-                   [&](uint32_t x, uint32_t y) { return us[x] != us[y] ? us[x] < us[y] : x < y; });
-  best.clear();
-  for (size_t i = 0; i < kMostAsked; ++i) best.push_back(configs[order[i]]);
-  best_us.resize(kMostAsked);
-  predict_each(v, a, best, best_us);
-  const double last = *std::max_element(best_us.begin(), best_us.end());
-  for (double& u : us) u = std::max(u, last);
-  for (size_t i = 0; i < kMostAsked; ++i) us[order[i]] = best_us[i];
+  ask(v, a, configs, us, kMostAsked);
 }
 
 void LearnedModel::predict_each(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                                 std::span<double> us) const {
+  ask(v, a, configs, us, configs.size());
+}
+
+void LearnedModel::ask(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
+                       std::span<double> us, size_t most) const {
   const AnalyticTerms terms(a);
   // Grown on the first call of a thread, then kept.
+  thread_local std::vector<Work> works;
+  thread_local std::vector<uint32_t> order;
   thread_local std::vector<float> matrix;
   thread_local std::vector<const float*> columns;
+  predict_analytic(terms, v, a, configs, us, works);
+  order.resize(configs.size());
+  std::iota(order.begin(), order.end(), 0u);
+  const size_t asked = std::min(most, configs.size());
+  if (asked < configs.size()) {
+    std::nth_element(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(asked), order.end(),
+                     [&](uint32_t x, uint32_t y) { return us[x] != us[y] ? us[x] < us[y] : x < y; });
+    // Neighbours in the enumeration answer alike, which the walk through the trees makes use of.
+    std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(asked));
+  }
   matrix.resize(std::max(matrix.size(), chosen_.size() * Forest::kRows));
   columns.resize(chosen_.size());
   for (size_t f = 0; f < chosen_.size(); ++f) columns[f] = matrix.data() + f * Forest::kRows;
   std::array<float, Forest::kRows> sums;
-  for (size_t first = 0; first < configs.size(); first += Forest::kRows) {
-    const size_t count = std::min(Forest::kRows, configs.size() - first);
-    in_blocks(terms, v, a, configs.subspan(first, count), [&](size_t at, std::span<const FeatureInput> rows) {
-      for (size_t r = 0; r < rows.size(); ++r) us[first + at + r] = rows[r].analytic_us;
+  for (size_t first = 0; first < asked; first += Forest::kRows) {
+    const auto which = std::span(order).subspan(first, std::min(Forest::kRows, asked - first));
+    in_blocks({terms, v, a, configs, us, works, which}, [&](size_t at, std::span<const FeatureInput> rows) {
       for (const uint16_t i : asked_) {
         // What all rows share is looked up in the first.
         if (same_[i] && at > 0) continue;
@@ -228,9 +261,13 @@ void LearnedModel::predict_each(const GemmView& v, const ArchSpec& a, std::span<
       }
     });
     sums.fill(0);
-    forest_.add(columns, same_, count, sums.data());
-    for (size_t r = 0; r < count; ++r) us[first + r] *= std::exp(static_cast<double>(sums[r]));
+    rows_.add(columns, same_, which.size(), sums.data());
+    for (size_t r = 0; r < which.size(); ++r) us[which[r]] *= std::exp(static_cast<double>(sums[r]));
   }
+  if (asked == configs.size()) return;
+  double last = 0;
+  for (size_t i = 0; i < asked; ++i) last = std::max(last, us[order[i]]);
+  for (size_t i = asked; i < configs.size(); ++i) us[order[i]] = std::max(us[order[i]], last);
 }
 
 std::vector<FeatureShare> LearnedModel::importance() const {

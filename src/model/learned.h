@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "model/forest.h"
+#include "model/forest_rows.h"
 #include "model/model.h"
 #include "tessera/json.h"
 #include "tessera/problem.h"
@@ -48,6 +49,7 @@ class LearnedModel : public Model {
   const ModelScope& scope() const { return scope_; }
   const std::vector<std::string>& feature_names() const { return names_; }
   const Forest& forest() const { return forest_; }
+  const ForestRows& rows() const { return rows_; }
   const Json& made() const { return made_; }
   std::vector<FeatureShare> importance() const;  // largest first, features never asked for left out
 
@@ -66,9 +68,14 @@ class LearnedModel : public Model {
   void inputs(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs, float* out) const;
 
  private:
+  // The trees' word on `most` at most.
+  void ask(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs, std::span<double> us,
+           size_t most) const;
+
   ModelScope scope_;
   std::vector<std::string> names_;
   Forest forest_;
+  ForestRows rows_;
   Json made_;
   std::string name_;
   double band_;

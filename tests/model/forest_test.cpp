@@ -37,7 +37,7 @@ Forest random_forest(unsigned seed, int trees, int depth) {
 }
 
 // A walk of one row, the plain way.
-float walk(const Forest& forest, const std::array<float, kFeatures>& row) {
+float walk_of(const Forest& forest, const std::array<float, kFeatures>& row) {
   float sum = 0;
   for (uint32_t root : forest.roots()) {
     const ForestNode* tree = forest.nodes().data() + root;
@@ -49,54 +49,74 @@ float walk(const Forest& forest, const std::array<float, kFeatures>& row) {
   return sum;
 }
 
-TEST(Forest, AddsUpWhatAWalkOfEachRowGives) {
-  std::mt19937 engine(3);
-  std::vector<float> matrix(kFeatures * Forest::kRows);
+// Every way that this processor has of walking rows.
+std::vector<WalkRows*> walks() {
+  std::vector<WalkRows*> out = {plain_walk_rows()};
+  if (has_avx512_rows() && avx512_walk_rows()) out.push_back(avx512_walk_rows());
+  return out;
+}
+
+struct Rows {
+  std::vector<float> matrix = std::vector<float>(kFeatures * Forest::kRows);
   std::vector<const float*> columns;
-  for (size_t f = 0; f < kFeatures; ++f) columns.push_back(matrix.data() + f * Forest::kRows);
-  for (size_t rows : {1u, 15u, 16u, 63u, 64u, 65u, 200u, 511u, 512u}) {
-    const Forest forest = random_forest(static_cast<unsigned>(rows), 40, 6);
-    std::vector<uint8_t> same(kFeatures);
+  std::vector<uint8_t> same = std::vector<uint8_t>(kFeatures);
+
+  // Of `values` different numbers, on a grid that thresholds lie on too; the first features are the same for
+  // all rows.
+  Rows(std::mt19937& engine, unsigned values) {
     for (size_t f = 0; f < kFeatures; ++f) {
+      columns.push_back(matrix.data() + f * Forest::kRows);
       same[f] = f < 3;
       for (size_t r = 0; r < Forest::kRows; ++r) {
-        const float value = static_cast<float>(static_cast<int>(engine() % 2001) - 1000) / 250;
+        const float value =
+            static_cast<float>(static_cast<int>(engine() % values * 2000 / values) - 1000) / 250;
         matrix[f * Forest::kRows + r] = same[f] && r ? matrix[f * Forest::kRows] : value;
       }
     }
-    std::vector<float> sums(Forest::kRows);
-    forest.add(columns, same, rows, sums.data());
-    for (size_t r = 0; r < rows; ++r) {
-      std::array<float, kFeatures> row;
-      for (size_t f = 0; f < kFeatures; ++f) row[f] = columns[f][r];
-      ASSERT_EQ(sums[r], walk(forest, row)) << rows << ' ' << r;
+  }
+};
+
+TEST(Forest, AddsUpWhatAWalkOfEachRowGives) {
+  std::mt19937 engine(3);
+  for (size_t rows : {1u, 15u, 16u, 63u, 64u, 65u, 128u, 129u, 200u, 256u, 257u, 400u, 511u, 512u}) {
+    // Fewer trees than go side by side, and more; a lone leaf; paths of all lengths.
+    const int trees = rows % 2 ? 5 : 40;
+    Forest forest = random_forest(static_cast<unsigned>(rows), trees, rows % 3 ? 6 : 12);
+    forest.add_tree(std::vector<ForestNode>{{0.25F, ForestNode::kLeaf, 0}});
+    const ForestRows asked(forest);
+    const Rows data(engine, rows % 5 ? 2001 : 4);
+    for (WalkRows* walk : walks()) {
+      std::vector<float> sums(Forest::kRows);
+      asked.add(data.columns, data.same, rows, sums.data(), walk);
+      for (size_t r = 0; r < rows; ++r) {
+        std::array<float, kFeatures> row;
+        for (size_t f = 0; f < kFeatures; ++f) row[f] = data.columns[f][r];
+        ASSERT_EQ(sums[r], walk_of(forest, row)) << rows << ' ' << r;
+      }
+      for (size_t r = rows; r < Forest::kRows; ++r) ASSERT_EQ(sums[r], 0);
     }
-    for (size_t r = rows; r < Forest::kRows; ++r) ASSERT_EQ(sums[r], 0);
   }
 }
 
-TEST(Forest, BothRowFunctionsDoTheSame) {
-  if (!has_avx512_rows() || !avx512_row_functions()) GTEST_SKIP() << "no AVX-512";
+TEST(Forest, WalksOfSmallAndLargeForestsShareAThreadsMemory) {
   std::mt19937 engine(5);
-  std::vector<float> column(Forest::kRows);
-  for (float& x : column) x = static_cast<float>(engine() % 100);
-  for (int trial = 0; trial < 200; ++trial) {
-    RowMask rows{};
-    for (uint64_t& word : rows.words)
-      word = (uint64_t{engine()} << 32 | engine()) & (engine() % 3 ? ~0ull : 0);
-    const auto threshold = static_cast<float>(engine() % 110);
-    RowMask a = rows, b = rows, a_right, b_right;
-    EXPECT_EQ(plain_row_functions().split(column.data(), threshold, 8, a, a_right),
-              avx512_row_functions()->split(column.data(), threshold, 8, b, b_right));
-    std::vector<float> x(Forest::kRows, 0.5F), y = x;
-    plain_row_functions().add(0.1F, a, 8, x.data());
-    avx512_row_functions()->add(0.1F, b, 8, y.data());
-    EXPECT_EQ(x, y);
-    for (size_t w = 0; w < 8; ++w) {
-      EXPECT_EQ(a.words[w], b.words[w]);
-      EXPECT_EQ(a_right.words[w], b_right.words[w]);
-    }
+  const Rows data(engine, 50);
+  const Forest small = random_forest(1, 3, 2), large = random_forest(2, 60, 10);
+  std::vector<float> before(Forest::kRows), after(Forest::kRows), other(Forest::kRows);
+  ForestRows(small).add(data.columns, data.same, 300, before.data());
+  ForestRows(large).add(data.columns, data.same, 512, other.data());
+  ForestRows(small).add(data.columns, data.same, 300, after.data());
+  EXPECT_EQ(before, after);
+}
+
+TEST(Forest, MoreTestsThanAMaskCanBeNamedForAreRefused) {
+  Forest forest;
+  for (int i = 0; i < 65535; ++i) {
+    const auto leaf = ForestNode{1, ForestNode::kLeaf, 0};
+    forest.add_tree(std::vector<ForestNode>{{static_cast<float>(i), 0, 2}, leaf, leaf});
+    if (i == 65533) { EXPECT_NO_THROW(ForestRows{forest}); }
   }
+  EXPECT_THROW(ForestRows{forest}, Error);
 }
 
 TEST(Forest, NodesThatDoNotFitAreRefused) {
@@ -118,7 +138,7 @@ TEST(Forest, FirstAndAppendKeepTheOrder) {
   EXPECT_EQ(two.trees(), 14u);
   EXPECT_EQ(two.nodes().size(), all.first(4).nodes().size() + all.nodes().size());
   std::array<float, kFeatures> row{};
-  EXPECT_FLOAT_EQ(walk(two, row), walk(all.first(4), row) + walk(all, row));
+  EXPECT_FLOAT_EQ(walk_of(two, row), walk_of(all.first(4), row) + walk_of(all, row));
 }
 
 }  // namespace

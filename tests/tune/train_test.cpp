@@ -7,6 +7,7 @@
 
 #include "base/fs.h"
 #include "core/gemm_view.h"
+#include "model/forest_rows.h"
 #include "space/space.h"
 #include "tessera/error.h"
 #include "tune/problem_generator.h"
@@ -131,6 +132,7 @@ TEST(Train, OurInferenceIsXgboostsBitForBit) {
   std::vector<const float*> columns;
   for (size_t f = 0; f < kColumns; ++f) columns.push_back(block.data() + f * Forest::kRows);
   const std::vector<uint8_t> same(kColumns, 0);
+  const ForestRows trees(t.forest);
   size_t different = 0;
   for (size_t first = 0; first < kWatched; first += Forest::kRows) {
     const size_t rows = std::min(Forest::kRows, kWatched - first);
@@ -139,7 +141,7 @@ TEST(Train, OurInferenceIsXgboostsBitForBit) {
         block[f * Forest::kRows + r] = watched.features[(first + r) * kColumns + f];
     }
     std::fill(sums.begin(), sums.end(), 0.0F);
-    t.forest.add(columns, same, rows, sums.data());
+    trees.add(columns, same, rows, sums.data());
     for (size_t r = 0; r < rows; ++r) different += sums[r] != t.predictions[first + r];
   }
   EXPECT_EQ(different, 0u);
