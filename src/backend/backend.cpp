@@ -11,45 +11,60 @@ namespace {
 
 constexpr int kMostThreads = 4096;
 
-std::unique_ptr<Backend> cpu(std::string_view text, int threads) {
-  if (!text.empty()) {
-    auto count = parse_int(text);
-    if (!count || *count < 1 || *count > kMostThreads) {
-      throw Error(ErrorCode::bad_input, "device 'cpu:" + std::string(text) + "' names no thread count",
-                  "for example cpu:4");
-    }
-    threads = static_cast<int>(*count);
+int thread_count(std::string_view text) {
+  const auto count = parse_int(text);
+  if (!count || *count < 1 || *count > kMostThreads) {
+    throw Error(ErrorCode::bad_input, "device 'cpu:" + std::string(text) + "' names no thread count",
+                "for example cpu:4");
   }
-  return make_cpu_backend(threads);
+  return static_cast<int>(*count);
+}
+
+void check_cpu(std::string_view text) {
+  if (!text.empty()) thread_count(text);
+}
+std::unique_ptr<Backend> cpu(std::string_view text, int threads) {
+  return make_cpu_backend(text.empty() ? threads : thread_count(text));
 }
 
 struct DeviceRow {
   std::string_view name;
   std::string_view form;
+  void (*check)(std::string_view after_colon);  // Error(bad_input) where it is no such device's
   std::unique_ptr<Backend> (*make)(std::string_view after_colon, int threads);
 };
 
 constexpr DeviceRow kDevices[] = {
-    {"cpu", "cpu or cpu:THREADS", cpu},
-    {"cuda", "cuda or cuda:DEVICE", make_cuda_backend},
-    {"null", "null:ARCH", make_null_backend},
+    {"cpu", "cpu or cpu:THREADS", check_cpu, cpu},
+    {"cuda", "cuda or cuda:DEVICE", [](std::string_view text) { cuda_ordinal(text); }, make_cuda_backend},
+    {"null", "null:ARCH", [](std::string_view text) { find_arch(text); }, make_null_backend},
 };
 
+// A device's row, and what follows the colon.
+std::pair<const DeviceRow*, std::string_view> find_device(std::string_view device) {
+  const size_t colon = device.find(':');
+  std::string forms;
+  for (const DeviceRow& row : kDevices) {
+    if (device.substr(0, colon) == row.name)
+      return {&row, colon == device.npos ? std::string_view() : device.substr(colon + 1)};
+    forms += (forms.empty() ? "" : ", ") + std::string(row.form);
+  }
+  throw Error(ErrorCode::bad_input, "unknown device '" + std::string(device) + "'", "one of " + forms);
+}
+
 }  // namespace
+
+void check_device(std::string_view device) {
+  const auto [row, text] = find_device(device);
+  row->check(text);
+}
 
 std::unique_ptr<Backend> make_backend(std::string_view device, int threads) {
   if (threads < 0 || threads > kMostThreads) {
     throw Error(ErrorCode::bad_input, std::to_string(threads) + " threads", "0 (all cores) to 4096");
   }
-  const size_t colon = device.find(':');
-  std::string forms;
-  for (const DeviceRow& row : kDevices) {
-    if (device.substr(0, colon) == row.name) {
-      return row.make(colon == device.npos ? std::string_view() : device.substr(colon + 1), threads);
-    }
-    forms += (forms.empty() ? "" : ", ") + std::string(row.form);
-  }
-  throw Error(ErrorCode::bad_input, "unknown device '" + std::string(device) + "'", "one of " + forms);
+  const auto [row, text] = find_device(device);
+  return row->make(text, threads);
 }
 
 }  // namespace tessera

@@ -46,4 +46,7 @@ class Backend {
 // there. threads 0 = all cores.
 std::unique_ptr<Backend> make_backend(std::string_view device, int threads = 0);
 
+// Error(bad_input) on text that make_backend would give it for; looks for no device.
+void check_device(std::string_view device);
+
 }  // namespace tessera

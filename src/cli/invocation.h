@@ -56,6 +56,8 @@ class Invocation {
 };
 
 Invocation parse_command_line(const std::vector<std::string>& argv);
+// UsageError where --device or --arch, whichever verb takes them, are words that name none.
+void check_names(const Invocation& call);
 std::string shell_quote(std::string_view text);
 
 // "did you mean 'x'?" or ""

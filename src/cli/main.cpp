@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
       print(help_text(*call.command));
       return printed(kOk);
     }
+    check_names(call);
     tessera::catch_interrupts();
     const int status = call.action ? call.action->run(call) : call.command->run(call);
     return tessera::interrupted() ? interrupted_status() : printed(status);

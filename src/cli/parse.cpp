@@ -3,7 +3,10 @@
 
 #include <algorithm>
 
+#include "backend/backend.h"
 #include "cli/invocation.h"
+#include "core/arch_spec.h"
+#include "tessera/error.h"
 
 namespace tessera::cli {
 namespace {
@@ -113,6 +116,16 @@ Invocation parse_command_line(const std::vector<std::string>& argv) {
     out.words.erase(out.words.begin());
   }
   return out;
+}
+
+void check_names(const Invocation& call) {
+  try {
+    if (call.has("--device")) check_device(call.value("--device"));
+    const Option* arch = find_option(call.command->options, "--arch");
+    if (!arch || arch->placeholder != "ARCH" || !call.has("--arch")) return;
+    const std::string name = call.value("--arch");
+    name.starts_with("null:") ? check_device(name) : static_cast<void>(find_arch(name));
+  } catch (const Error& e) { throw UsageError(e.what()); }
 }
 
 }  // namespace tessera::cli

@@ -16,24 +16,30 @@ class Analytic : public Model {
 
   void predict(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                std::span<double> us) const override {
-    const AnalyticTerms terms(a);
-    for (size_t i = 0; i < configs.size(); ++i) us[i] = terms.us(v, configs[i]);
+    AnalyticTerms terms(v, a);
+    for (size_t i = 0; i < configs.size(); ++i) us[i] = terms.us(configs[i]);
   }
 };
 
 }  // namespace
 
-AnalyticTerms::AnalyticTerms(const ArchSpec& a)
-    : arch_(a), costs_(a), tma_(a), blocks_(a), cycles_per_us_((a.clock_ghz > 0 ? a.clock_ghz : 1.0) * 1e3) {}
+AnalyticTerms::AnalyticTerms(const GemmView& v, const ArchSpec& a)
+    : view_(v),
+      arch_(a),
+      costs_(a),
+      tma_(a),
+      blocks_(a),
+      cycles_per_us_((a.clock_ghz > 0 ? a.clock_ghz : 1.0) * 1e3),
+      memo_(v, a) {}
 
-double AnalyticTerms::us(const GemmView& v, const KernelConfig& c, const Work* known) const {
+double AnalyticTerms::us(const KernelConfig& c, const Work* known) {
   const auto cycles = [&] {
     switch (c.family_id()) {
-      case Family::tma_ws: return tma_ws_cycles(v, c, arch_, tma_);
+      case Family::tma_ws: return tma_ws_cycles(view_, c, arch_, tma_, memo_);
       case Family::gemv:
       case Family::simt:
-      case Family::cp_async: return block_cycles(v, c, arch_, blocks_);
-      default: return total_cycles(known ? *known : work(v, c));
+      case Family::cp_async: return block_cycles(view_, c, arch_, blocks_, memo_);
+      default: return total_cycles(known ? *known : work(c));
     }
   };
   return cycles() / cycles_per_us_;

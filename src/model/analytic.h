@@ -3,25 +3,28 @@
 
 #include "model/cuda_blocks.h"
 #include "model/tma_ws.h"
+#include "model/view_memo.h"
 #include "model/work.h"
 
 namespace tessera {
 
-// What the model takes from an architecture, looked up once for many configurations.
+// What the model takes from a view and an architecture, looked up once for many configurations.
 class AnalyticTerms {
  public:
-  explicit AnalyticTerms(const ArchSpec& a);
+  AnalyticTerms(const GemmView& v, const ArchSpec& a);
 
-  Work work(const GemmView& v, const KernelConfig& c) const { return work_of(v, c, arch_, costs_); }
+  Work work(const KernelConfig& c) const { return work_of(view_, c, arch_, costs_); }
   // The prediction, in microseconds. `known`: the configuration's work, where it has been worked out.
-  double us(const GemmView& v, const KernelConfig& c, const Work* known = nullptr) const;
+  double us(const KernelConfig& c, const Work* known = nullptr);
 
  private:
+  const GemmView& view_;
   const ArchSpec& arch_;
   CostTable costs_;
   TmaCosts tma_;
   BlockCosts blocks_;
   double cycles_per_us_;
+  ViewMemo memo_;
 };
 
 }  // namespace tessera

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "core/tile_math.h"
-#include "model/overlap.h"
 
 namespace tessera {
 namespace {
@@ -53,7 +52,7 @@ Block gemv_block(const GemmView& v, const KernelConfig& c, const BlockCosts& t) 
   return b;
 }
 
-Block tile_block(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const BlockCosts& t) {
+Block tile_block(const GemmView& v, const KernelConfig& c, const BlockCosts& t, ViewMemo& memo) {
   const bool simt = c.family_id() == Family::simt;
   Block b;
   b.rows = c.block_m;
@@ -64,7 +63,7 @@ Block tile_block(const GemmView& v, const KernelConfig& c, const ArchSpec& a, co
   const double in_shared = v.acc == DType::i32 ? 1 : simt ? 4 : 2;
   b.shared = (b.rows + b.cols) * c.block_k * in_shared * c.stages;
   b.registers = std::min(255.0, 48 + 1.5 * b.sums / b.threads);
-  const Instruction* inst = a.find_instruction(v.a.type, v.b.type, c);
+  const Instruction* inst = memo.instruction(c);
   const double rate = inst && inst->flops_per_cycle > 0 ? inst->flops_per_cycle : 256;
   double math = 2 * b.sums * c.block_k / rate * (simt ? t.block_fma : t.block_mma);
   // Each sum needs operands from shared memory: small tiles of a thread or warp are bound by these.
@@ -91,9 +90,10 @@ BlockCosts::BlockCosts(const ArchSpec& a) {
 #undef TESSERA_BLOCK_COST
 }
 
-double block_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const BlockCosts& t) {
+double block_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const BlockCosts& t,
+                    ViewMemo& memo) {
   const bool gemv = c.family_id() == Family::gemv;
-  const Block b = gemv ? gemv_block(v, c, t) : tile_block(v, c, a, t);
+  const Block b = gemv ? gemv_block(v, c, t) : tile_block(v, c, t, memo);
   const double tiles = std::ceil(static_cast<double>(rows_of(v, c)) / b.rows) *
                        std::ceil(static_cast<double>(cols_of(v, c)) / b.cols) * static_cast<double>(v.groups);
   const double steps_all = std::max(1.0, std::ceil(static_cast<double>(v.k) / b.depth));
@@ -111,9 +111,9 @@ double block_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a,
   const double run = std::max(alone, each * steps * b.busy);
   // Multiprocessors without a block leave their share of the bandwidth to nobody.
   const double busy_units = std::min(1.0, blocks / a.compute_units);
-  const double memory = v.bytes() / (gemv ? t.gemv_dram_bytes * busy_units : t.block_dram_bytes);
+  const double memory = memo.bytes() / (gemv ? t.gemv_dram_bytes * busy_units : t.block_dram_bytes);
   const double overlap = gemv ? t.gemv_overlap : t.block_overlap;
-  double cycles = (gemv ? t.gemv_launch : t.block_launch) + overlapped(run, memory, overlap);
+  double cycles = (gemv ? t.gemv_launch : t.block_launch) + memo.overlapped(run, memory, overlap);
   if (parts > 1) {
     const double bytes = (parts + 1) * b.sums * kWordBytes;
     cycles += gemv ? t.gemv_split + bytes / t.gemv_split_bytes : t.block_split + bytes / t.block_split_bytes;

@@ -4,6 +4,7 @@
 
 #include "core/arch_spec.h"
 #include "core/gemm_view.h"
+#include "model/view_memo.h"
 #include "tessera/kernel_config.h"
 
 namespace tessera {
@@ -42,6 +43,7 @@ struct BlockCosts {
 };
 
 // `c` must be legal and of one of these families. No allocation.
-double block_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const BlockCosts& t);
+double block_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const BlockCosts& t,
+                    ViewMemo& memo);
 
 }  // namespace tessera

@@ -222,9 +222,9 @@ bool tells(const Feature& f, BackendKind backend) {
 std::string_view to_string(FeatureTag t) { return kTags[static_cast<size_t>(t)]; }
 
 void compute_features(const GemmView& v, const KernelConfig& c, const ArchSpec& a, std::span<double> out) {
-  const AnalyticTerms terms(a);
-  const Work w = terms.work(v, c);
-  const FeatureInput in{v, c, a, w, terms.us(v, c, &w)};
+  AnalyticTerms terms(v, a);
+  const Work w = terms.work(c);
+  const FeatureInput in{v, c, a, w, terms.us(c, &w)};
   for (size_t i = 0; i < std::size(kFeatures); ++i) out[i] = kFeatures[i].value(in);
 }
 

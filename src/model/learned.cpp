@@ -184,7 +184,7 @@ void in_blocks(const Asked& q, const F& visit) {
     rows.clear();
     for (const uint32_t i : q.which.subspan(first, std::min(kBlock, q.which.size() - first))) {
       const KernelConfig& c = q.configs[i];
-      const Work& w = q.works.empty() ? works.emplace_back(q.terms.work(q.v, c)) : q.works[i];
+      const Work& w = q.works.empty() ? works.emplace_back(q.terms.work(c)) : q.works[i];
       rows.push_back({q.v, c, q.a, w, q.us[i]});
     }
     visit(first, std::span<const FeatureInput>(rows));
@@ -192,13 +192,13 @@ void in_blocks(const Asked& q, const F& visit) {
 }
 
 // The analytic model's word on all. `works` comes back filled where the prediction is made of them.
-void predict_analytic(const AnalyticTerms& terms, const GemmView& v, const ArchSpec& a,
-                      std::span<const KernelConfig> configs, std::span<double> us, std::vector<Work>& works) {
+void predict_analytic(AnalyticTerms& terms, const ArchSpec& a, std::span<const KernelConfig> configs,
+                      std::span<double> us, std::vector<Work>& works) {
   works.clear();
   const bool cpu = a.backend == BackendKind::cpu;
   for (size_t i = 0; i < configs.size(); ++i) {
-    const Work* known = cpu ? &works.emplace_back(terms.work(v, configs[i])) : nullptr;
-    us[i] = terms.us(v, configs[i], known);
+    const Work* known = cpu ? &works.emplace_back(terms.work(configs[i])) : nullptr;
+    us[i] = terms.us(configs[i], known);
   }
 }
 
@@ -206,11 +206,11 @@ void predict_analytic(const AnalyticTerms& terms, const GemmView& v, const ArchS
 
 void LearnedModel::inputs(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                           float* out) const {
-  const AnalyticTerms terms(a);
+  AnalyticTerms terms(v, a);
   std::vector<Work> works;
   std::vector<double> us(configs.size());
   std::vector<uint32_t> all(configs.size());
-  predict_analytic(terms, v, a, configs, us, works);
+  predict_analytic(terms, a, configs, us, works);
   std::iota(all.begin(), all.end(), 0u);
   in_blocks({terms, v, a, configs, us, works, all}, [&](size_t first, std::span<const FeatureInput> rows) {
     for (size_t i = 0; i < chosen_.size(); ++i)
@@ -230,13 +230,13 @@ void LearnedModel::predict_each(const GemmView& v, const ArchSpec& a, std::span<
 
 void LearnedModel::ask(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                        std::span<double> us, size_t most) const {
-  const AnalyticTerms terms(a);
+  AnalyticTerms terms(v, a);
   // Grown on the first call of a thread, then kept.
   thread_local std::vector<Work> works;
   thread_local std::vector<uint32_t> order;
   thread_local std::vector<float> matrix;
   thread_local std::vector<const float*> columns;
-  predict_analytic(terms, v, a, configs, us, works);
+  predict_analytic(terms, a, configs, us, works);
   order.resize(configs.size());
   std::iota(order.begin(), order.end(), 0u);
   const size_t asked = std::min(most, configs.size());

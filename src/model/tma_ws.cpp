@@ -5,7 +5,6 @@
 
 #include "core/tile_math.h"
 #include "core/tma_ws_shape.h"
-#include "model/overlap.h"
 
 namespace tessera {
 namespace {
@@ -26,7 +25,8 @@ TmaCosts::TmaCosts(const ArchSpec& a) {
     served[blocks] = std::pow(static_cast<double>(blocks), -tma_served_share);
 }
 
-double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const TmaCosts& t) {
+double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const TmaCosts& t,
+                     ViewMemo& memo) {
   const int64_t sharing = int64_t{c.cluster_m} * c.cluster_n, cluster = sharing * c.cluster_k;
   const int64_t clusters_m = ceil_div(ceil_div(rows_of(v, c), c.block_m), c.cluster_m),
                 clusters_n = ceil_div(ceil_div(cols_of(v, c), c.block_n), c.cluster_n),
@@ -99,8 +99,8 @@ double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a
     copied += 2 * lines * std::max(line, t.tma_copy_line);
   }
   const double copy = copied > 0 ? t.tma_copy + copied / t.tma_dram_bytes : 0;
-  const double memory = v.bytes() / t.tma_dram_bytes;
-  const double work_time = overlapped(run, memory, t.tma_overlap);
+  const double memory = memo.bytes() / t.tma_dram_bytes;
+  const double work_time = memo.overlapped(run, memory, t.tma_overlap);
   return t.tma_launch + t.tma_fill + (cluster > 1 ? t.tma_cluster_launch : 0) + copy + work_time;
 }
 

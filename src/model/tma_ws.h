@@ -6,6 +6,7 @@
 
 #include "core/arch_spec.h"
 #include "core/gemm_view.h"
+#include "model/view_memo.h"
 #include "tessera/kernel_config.h"
 
 namespace tessera {
@@ -54,6 +55,7 @@ struct TmaCosts {
 };
 
 // `c` must be legal. No allocation.
-double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const TmaCosts& t);
+double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const TmaCosts& t,
+                     ViewMemo& memo);
 
 }  // namespace tessera

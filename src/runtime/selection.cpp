@@ -28,14 +28,17 @@ struct Legal {
   Candidate operator[](size_t i) const { return {configs[i], us[i]}; }
 };
 
-// Sorted as far as is wanted; priorities are looked at later and can move any of them forward.
+// As many as are wanted; all with a registry, whose priorities are looked at later and can move any of them
+// forward.
 Order by_prediction(const SelectionInput& in, const Legal& legal) {
-  std::vector<std::pair<double, size_t>> times(legal.us.size());
-  for (size_t i = 0; i < times.size(); ++i) times[i] = {legal.us[i], i};
-  const size_t most = in.options.registry ? times.size() : std::min(in.most, times.size());
+  const size_t count = legal.us.size(), most = in.options.registry ? count : std::min(in.most, count);
+  if (most == 1)
+    return {static_cast<size_t>(std::min_element(legal.us.begin(), legal.us.end()) - legal.us.begin())};
+  std::vector<std::pair<double, size_t>> times(count);
+  for (size_t i = 0; i < count; ++i) times[i] = {legal.us[i], i};
   std::partial_sort(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(most), times.end());
-  Order order(times.size());
-  for (size_t i = 0; i < times.size(); ++i) order[i] = times[i].second;
+  Order order(most);
+  for (size_t i = 0; i < most; ++i) order[i] = times[i].second;
   return order;
 }
 
@@ -194,8 +197,10 @@ std::vector<Candidate> ranked_candidates(const SelectionInput& in, ChoiceSource*
     order = {winner};
   } else {
     order = policy.rank(in, legal);
-    const auto found = std::find(order.begin(), order.end(), winner);
-    if (found != order.end()) std::rotate(order.begin(), found, found + 1);
+    if (winner < count) {
+      std::erase(order, winner);
+      order.insert(order.begin(), winner);
+    }
   }
   if (in.options.registry) {
     std::stable_sort(order.begin(), order.end(),

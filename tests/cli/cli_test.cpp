@@ -118,6 +118,16 @@ TEST(Cli, UsageErrorsExitWithTwo) {
   text_of("cache stat", 2);
   text_of("run gemm m=4 n=4 k=4 dtype=f32 --threads many", 2);
   text_of("run gemm m=4 n=4 k=4 dtype=f32 --policy best", 2);
+  for (const char* device : {"gpu", "cpu:many", "cpu:0", "cuda:first", "null:x86_avx3", "null:"}) {
+    const std::string text = text_of("run gemm m=4 n=4 k=4 dtype=f32 --device " + std::string(device), 2);
+    EXPECT_TRUE(has(text, "usage: tessera run")) << text;
+  }
+  for (const char* verb : {"explain", "emit"}) {
+    const std::string words = std::string(verb) + " gemm m=4 n=4 k=4 dtype=f32 --arch ";
+    EXPECT_TRUE(has(text_of(words + "x86_avx3", 2), "did you mean 'x86_avx2'"));
+    text_of(words + "null:x86_avx3", 2);
+  }
+  text_of("generate --arch x86_avx3 --dtype f32 --layout rcr --out never", 2);
 }
 
 TEST(Cli, FailuresExitWithOneAndReproduce) {

@@ -80,13 +80,17 @@ class CudaBackend : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cuda_backend(std::string_view text, int) {
+int cuda_ordinal(std::string_view text) {
   const auto ordinal = text.empty() ? std::optional<int64_t>(0) : parse_int(text);
   if (!ordinal || *ordinal < 0 || *ordinal > 1023) {
     throw Error(ErrorCode::bad_input, "device 'cuda:" + std::string(text) + "' names no device",
                 "for example cuda:0");
   }
-  return std::make_unique<CudaBackend>(static_cast<int>(*ordinal));
+  return static_cast<int>(*ordinal);
+}
+
+std::unique_ptr<Backend> make_cuda_backend(std::string_view text, int) {
+  return std::make_unique<CudaBackend>(cuda_ordinal(text));
 }
 
 }  // namespace tessera

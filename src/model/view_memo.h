@@ -1,0 +1,55 @@
+// What the predictions for many configurations of one view have in common, worked out once.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "core/arch_spec.h"
+#include "core/gemm_view.h"
+#include "tessera/kernel_config.h"
+
+namespace tessera {
+
+class ViewMemo {
+ public:
+  ViewMemo(const GemmView& v, const ArchSpec& a) : view_(v), arch_(a), bytes_(v.bytes()) {}
+
+  double bytes() const { return bytes_; }
+
+  const Instruction* instruction(const KernelConfig& c) {
+    const bool same = instruction_ && c.inst_m == instruction_->m && c.inst_n == instruction_->n &&
+                      c.inst_k == instruction_->k;
+    if (!same) instruction_ = arch_.find_instruction(view_.a.type, view_.b.type, c);
+    return instruction_;
+  }
+
+  // Of two parts of the work that run beside each other, the norm of their times >= 0 with this exponent:
+  // their sum at 1, the longer one where it grows. Many configurations come to the same times.
+  double overlapped(double x, double y, double exponent) {
+    Norm& known = norms_[std::bit_cast<uint64_t>(x) * 0x9e3779b97f4a7c15 >> 56];
+    if (known.x != x || known.y != y || known.exponent != exponent)
+      known = {x, y, exponent, norm(x, y, exponent)};
+    return known.value;
+  }
+
+ private:
+  struct Norm {
+    double x = 0, y = 0, exponent = 0, value = 0;
+  };
+
+  static double norm(double x, double y, double exponent) {
+    const double longer = std::max(x, y), shorter = std::min(x, y);
+    if (longer <= 0) return 0;
+    return longer * std::pow(1 + std::pow(shorter / longer, exponent), 1 / exponent);
+  }
+
+  const GemmView& view_;
+  const ArchSpec& arch_;
+  double bytes_;
+  const Instruction* instruction_ = nullptr;
+  std::array<Norm, 256> norms_;  // by a hash of x
+};
+
+}  // namespace tessera
