@@ -102,6 +102,7 @@ struct GroupsLines {
       });
       return;
     }
+    if (!M::kBlocked && E::kNoSteps && at.args->epilogue.plain) return store_lanes<kEdge>(at, acc);
     alignas(64) unsigned sums[B][V][L];
     each<B * V>([&](auto i) __attribute__((always_inline)) {
       store_whole(sums[i.value / V][i.value % V], as_bits<L>(acc[i.value / V][i.value % V]));
@@ -111,6 +112,28 @@ struct GroupsLines {
     } else {
       finish(at, sums);
     }
+  }
+
+  // Sums that go to memory as they are, of the lanes that hold channels.
+  template <bool kEdge>
+  static TSR_INLINE void store_lanes(const Job& at, const F (&acc)[B][V]) {
+    const EpilogueArgs& e = at.args->epilogue;
+    constexpr int kSize = bytes_of(C::type_out);
+    char* out = static_cast<char*>(e.c) + ((at.row + at.out_col) * e.c_stride + at.o) * kSize;
+    const long long stride = e.c_stride * kSize;
+    int live[V];
+    each<V>([&](auto v) __attribute__((always_inline)) {
+      const long long rest = at.args->out_channels - at.o - v.value * M::kUsed;
+      live[v.value] = static_cast<int>(rest > M::kUsed ? M::kUsed : rest > 0 ? rest : 0);
+    });
+    each<B>([&](auto b) __attribute__((always_inline)) {
+      char* to = out;
+      out += stride;
+      if (kEdge && !within(at.out_col + b.value, at.out_w)) return;
+      each<V>([&](auto v) __attribute__((always_inline)) {
+        store_float<L, C::type_out>(to + v.value * M::kUsed * kSize, live[v.value], acc[b.value][v.value]);
+      });
+    });
   }
 
   // The pixels of a block's line lie one after the other in memory.
