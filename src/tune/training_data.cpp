@@ -19,8 +19,10 @@ constexpr const char* kSplits = "models/splits.json";
 constexpr std::array<std::string_view, 3> kFolds = {"train", "valid", "test"};
 constexpr uint64_t kValidOneIn = 8;
 
-// A group whose anchor was slower than the quickest by more than this shared its core's units with others.
+// A group whose anchor was slower than the quickest ones by more than this shared its core's units with
+// others. The quickest one alone may have met a moment of a clock that no other did.
 constexpr double kShared = 1.3;
+constexpr size_t kQuickestOneIn = 20;
 
 // Seconds within which measurements of a configuration are of the same kernel: the quickest of them counts.
 constexpr int64_t kOneSession = 6 * 3600;
@@ -133,7 +135,7 @@ TrainingData training_data(const Database& db, const std::string& arch, const st
     double us;  // 0: not right
     double anchor_us;
   };
-  std::map<std::string, double> quickest;  // anchor, by types
+  std::map<std::string, std::vector<double>> anchors;  // by types
   std::map<std::string, std::map<std::string, std::vector<Sample>>> problems;
   std::set<int> seen;
   std::set<std::string> processors;
@@ -146,10 +148,7 @@ TrainingData training_data(const Database& db, const std::string& arch, const st
             // Disturbances only add: the least sample is nearest to what the kernel takes.
             const double us = r.outcome == SweepOutcome::ok ? r.best_us : 0;
             problems[r.problem][r.config].push_back({r.time, us, r.anchor_us});
-            if (r.anchor_us <= 0) return;
-            double& least =
-                quickest.try_emplace(types_text(Problem::parse(r.problem)), r.anchor_us).first->second;
-            least = std::min(least, r.anchor_us);
+            if (r.anchor_us > 0) anchors[types_text(Problem::parse(r.problem))].push_back(r.anchor_us);
           });
   if (problems.empty()) {
     throw Error(ErrorCode::bad_input, "no measurement of " + operation + " on " + arch + " in " + db.path(),
@@ -160,6 +159,12 @@ TrainingData training_data(const Database& db, const std::string& arch, const st
     for (int u : seen) all += (all.empty() ? "" : " ") + std::to_string(u);
     throw Error(ErrorCode::bad_input, "measurements with several numbers of units: " + all,
                 "choose one with --units");
+  }
+  std::map<std::string, double> quickest;  // anchor, by types
+  for (auto& [types, us] : anchors) {
+    const auto at = us.begin() + static_cast<ptrdiff_t>(us.size() / kQuickestOneIn);
+    std::nth_element(us.begin(), at, us.end());
+    quickest[types] = *at;
   }
   TrainingData out{find_arch(arch), operation, {}, {}};
   out.arch.compute_units = *seen.begin();
