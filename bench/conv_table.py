@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""conv_table.py CSV...: the class-by-class table of docs/results.md, and the ten worst problems.
+
+Reads files of `tessera bench --peers onednn --csv` over convolutions; one column per file. Speed is oneDNN's time / Tessera's.
+"""
+import csv
+import math
+import os
+import sys
+
+CLASSES = (  # name, what belongs to it; the first that fits
+    ("depthwise", lambda g, c, k, one: g > 1 and c == 1 and k == 1),
+    ("several outputs per channel", lambda g, c, k, one: g > 1 and c == 1),
+    ("groups, c below 16", lambda g, c, k, one: g > 1 and c < 16),
+    ("groups, c of 16 and more", lambda g, c, k, one: g > 1),
+    ("dense 1x1", lambda g, c, k, one: one),
+    ("c up to 4, one group", lambda g, c, k, one: c <= 4),
+    ("dense", lambda g, c, k, one: True),
+)
+ORDER = ("dense", "dense 1x1", "c up to 4, one group", "groups, c of 16 and more", "groups, c below 16",
+         "several outputs per channel", "depthwise")
+
+
+def class_of(problem):
+    fields = dict(word.split("=", 1) for word in problem.split()[1:])
+    g, c, k = (int(fields.get(name, 1)) for name in "gck")
+    one = set(fields["filter"].split("x")) == {"1"}
+    return next(name for name, fits in CLASSES if fits(g, c, k, one))
+
+
+def mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def read(path):
+    with open(path, newline="") as file:
+        return [(float(r["onednn_us"]) / float(r["time_us"]), r) for r in csv.DictReader(file) if r["onednn_us"]]
+
+
+def main(paths):
+    if not paths:
+        sys.exit(__doc__)
+    files = [read(p) for p in paths]
+    row = lambda name, cells: print("| " + " | ".join([name, *cells]) + " |")
+    row("class", [os.path.basename(p).removesuffix(".csv") for p in paths])
+    row("---", ["---"] * len(paths))
+    for name in ("all", *ORDER):
+        members = [[s for s, r in f if name == "all" or class_of(r["problem"]) == name] for f in files]
+        row(name, [f"{mean(m):.2f} ({len(m)})" if m else "" for m in members])
+    ordered = [sorted(s for s, _ in f) for f in files]
+    row("median", [f"{(o[(len(o) - 1) // 2] + o[len(o) // 2]) / 2:.2f}" for o in ordered])
+    row("10th percentile", [f"{o[len(o) // 10]:.2f}" for o in ordered])
+    row("problems below 0.7", [str(sum(s < 0.7 for s in o)) for o in ordered])
+    print()
+    for speed, r in sorted((x for f in files for x in f), key=lambda x: x[0])[:10]:
+        print(f"{speed:.2f} {r['problem']}: {r['config']}, {float(r['time_us']):.1f} us")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
