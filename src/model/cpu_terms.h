@@ -1,0 +1,44 @@
+// What the costs of the CPU families share.
+#pragma once
+
+#include <algorithm>
+
+#include "model/work.h"
+
+namespace tessera {
+
+// A register tile of `accs` accumulators fed by `loads` vector loads: cycles of one step along k.
+inline double step_cycles(double accs, double loads, double issue_per_cycle, const CostTable& t) {
+  return std::max(accs / issue_per_cycle + loads * t.vector_load, t.fma_latency);
+}
+
+struct CpuTerms {
+  const GemmView& v;
+  const KernelConfig& c;
+  const ArchSpec& a;
+  const CostTable& t;
+  const Instruction& inst;
+  Work& w;
+
+  static constexpr double kCacheLine = 64;
+  // Cycles of a vector of which not all lanes are stored: it leaves the registers by way of memory.
+  static constexpr double kPartOfLanes = 8;
+
+  double lanes() const { return a.vector_bits / 32.0; }
+
+  // Cycles for one core to read `bytes` that live in the smallest level holding `footprint` bytes.
+  double read(double bytes, double footprint) const {
+    const CacheLevel& level = footprint <= 0.75 * static_cast<double>(a.l1.bytes)   ? a.l1
+                              : footprint <= 0.75 * static_cast<double>(a.l2.bytes) ? a.l2
+                              : footprint <= 0.50 * static_cast<double>(a.l3.bytes) ? a.l3
+                                                                                    : a.dram;
+    return bytes / level.bytes_per_cycle;
+  }
+
+  double issue_per_cycle() const { return t.issue_share * inst.flops_per_cycle / (2.0 * inst.n * inst.k); }
+};
+
+// Adds what cpu_groups costs, all groups and operands at once; what is set is the share of one group.
+void add_groups_work(const CpuTerms& terms);
+
+}  // namespace tessera
