@@ -29,7 +29,7 @@ class Oracle {
   std::string device_;
   const ArchSpec& arch_;
   std::FILE* csv_;
-  std::vector<double> first_, top3_, analytic_;
+  std::vector<double> first_, top3_, analytic_, analytic_top3_;
   size_t measured_ = 0, legal_ = 0, left_out_ = 0;
 };
 
