@@ -4,62 +4,35 @@
 
 #include "backend/cpu/pack.h"
 #include "backend/cpu/pack_tiles.h"
+#include "backend/cpu/pack_words_avx512.h"
 
 namespace tessera {
 namespace {
 
-// `bytes` (at most 64) from p, zeros behind them.
-inline __m512i load_bytes(const char* p, int64_t bytes) {
-  if (bytes >= 64) return _mm512_loadu_si512(p);
-  return _mm512_maskz_loadu_epi8((uint64_t{1} << bytes) - 1, p);
-}
-inline __m256i load_bytes32(const char* p, int64_t bytes) {
-  if (bytes >= 32) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  return _mm256_maskz_loadu_epi8(static_cast<__mmask32>((uint64_t{1} << bytes) - 1), p);
-}
-inline __m128i load_bytes16(const char* p, int64_t bytes) {
-  if (bytes >= 16) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  return _mm_maskz_loadu_epi8(static_cast<__mmask16>((1u << bytes) - 1), p);
-}
-
-// 16 elements of an 8-bit float in the low bytes of 32-bit lanes, as f32 bits.
-inline __m512i f8_bits(__m512i byte, bool e4m3) {
-  if (!e4m3) {  // e5m2 is the upper byte of f16
-    const __m256i half = _mm512_cvtepi32_epi16(_mm512_slli_epi32(byte, 8));
-    return _mm512_castps_si512(_mm512_cvtph_ps(half));
-  }
-  const __m512i magnitude = _mm512_and_si512(byte, _mm512_set1_epi32(0x7f));
-  // The exponent field moved into place is 120 too small; the product also makes subnormals right.
-  __m512 f = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32(magnitude, 20)), _mm512_set1_ps(0x1p120f));
-  const __mmask16 nan = _mm512_cmpeq_epi32_mask(magnitude, _mm512_set1_epi32(0x7f));
-  f = _mm512_mask_mov_ps(f, nan, _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)));
-  const __m512i sign = _mm512_slli_epi32(_mm512_and_si512(byte, _mm512_set1_epi32(0x80)), 24);
-  return _mm512_or_si512(_mm512_castps_si512(f), sign);
-}
-
 // 16 elements at p (`live` of them there) as f32 bits.
 inline __m512i floats(const char* p, int64_t live, DType t) {
   switch (t) {
-    case DType::f32: return load_bytes(p, live * 4);
-    case DType::bf16: return _mm512_slli_epi32(_mm512_cvtepu16_epi32(load_bytes32(p, live * 2)), 16);
-    case DType::f16: return _mm512_castps_si512(_mm512_cvtph_ps(load_bytes32(p, live * 2)));
-    default: return f8_bits(_mm512_cvtepu8_epi32(load_bytes16(p, live)), t == DType::f8e4m3);
+    case DType::f32: return floats<DType::f32>(p, live);
+    case DType::bf16: return floats<DType::bf16>(p, live);
+    case DType::f16: return floats<DType::f16>(p, live);
+    case DType::f8e4m3: return floats<DType::f8e4m3>(p, live);
+    default: return floats<DType::f8e5m2>(p, live);
   }
 }
 
 // 16 words from 16 * group elements contiguous along k.
 inline __m512i words_along_k(const char* p, int64_t live, const PanelSource& s) {
   if (s.group == 1) return floats(p, live, s.memory);
-  if (s.memory == DType::bf16) return load_bytes(p, live * 2);
-  if (s.group == 4) return load_bytes(p, live);
-  const __m512i pairs = _mm512_cvtepu16_epi32(load_bytes32(p, live));
+  if (s.memory == DType::bf16) return load64(p, live * 2);
+  if (s.group == 4) return load64(p, live);
+  const __m512i pairs = _mm512_cvtepu16_epi32(load32(p, live));
   if (info(s.memory).is_float) {  // f8 as bf16
     const bool e4m3 = s.memory == DType::f8e4m3;
     const __m512i low = f8_bits(_mm512_and_si512(pairs, _mm512_set1_epi32(0xff)), e4m3);
     const __m512i high = f8_bits(_mm512_srli_epi32(pairs, 8), e4m3);
     return _mm512_or_si512(_mm512_srli_epi32(low, 16), _mm512_and_si512(high, _mm512_set1_epi32(-65536)));
   }
-  const __m256i bytes = load_bytes32(p, live);
+  const __m256i bytes = load32(p, live);
   return s.memory == DType::u8 ? _mm512_cvtepu8_epi16(bytes) : _mm512_cvtepi8_epi16(bytes);
 }
 
@@ -70,13 +43,13 @@ inline __m512i words_along_lanes(const char* p, int64_t k_bytes, int live_k, int
   for (int j = 0; j < live_k; ++j, p += k_bytes) {
     __m512i e;
     if (s.memory == DType::bf16) {
-      e = _mm512_cvtepu16_epi32(load_bytes32(p, live * 2));
+      e = _mm512_cvtepu16_epi32(load32(p, live * 2));
     } else if (info(s.memory).is_float) {
       e = _mm512_srli_epi32(floats(p, live, s.memory), 16);
     } else if (s.group == 2 && s.memory == DType::i8) {
-      e = _mm512_and_si512(_mm512_cvtepi8_epi32(load_bytes16(p, live)), _mm512_set1_epi32(0xffff));
+      e = _mm512_and_si512(_mm512_cvtepi8_epi32(load16(p, live)), _mm512_set1_epi32(0xffff));
     } else {
-      e = _mm512_cvtepu8_epi32(load_bytes16(p, live));
+      e = _mm512_cvtepu8_epi32(load16(p, live));
     }
     word = _mm512_or_si512(word, _mm512_slli_epi32(e, static_cast<unsigned>(j * 32 / s.group)));
   }
