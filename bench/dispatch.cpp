@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "base/fs.h"
 #include "base/text.h"
+#include "program.h"
 #include "tessera/dispatcher.h"
 #include "tessera/error.h"
 #include "tessera/json.h"
@@ -37,11 +37,6 @@ struct Options {
 };
 
 using Clock = std::chrono::steady_clock;
-
-double quantile(std::vector<double> v, double q) {
-  std::sort(v.begin(), v.end());
-  return v.empty() ? 0 : v[std::min(v.size() - 1, static_cast<size_t>(q * static_cast<double>(v.size())))];
-}
 
 // Nanoseconds of one look-up, in each of `repeat` rounds.
 std::vector<double> hit_ns(Dispatcher& dispatcher, const std::vector<Problem>& problems, int64_t repeat) {
@@ -62,28 +57,14 @@ std::vector<double> hit_ns(Dispatcher& dispatcher, const std::vector<Problem>& p
 
 Options parse(int argc, char** argv) {
   Options o;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string key = argv[i];
-    if (i + 1 == argc) throw Error(ErrorCode::bad_input, "'" + key + "' has no value");
-    const std::string value = argv[i + 1];
-    if (key == "--suite") {
-      o.suite = value;
-    } else if (key == "--dtype") {
-      o.dtypes = value;
-    } else if (key == "--device") {
-      o.device = value;
-    } else if (key == "--out") {
-      o.out = value;
-    } else if (const auto n = parse_int(value); key == "--repeat" && n && *n > 0) {
-      o.repeat = *n;
-    } else {
-      throw Error(ErrorCode::bad_input, key + " " + value, "see the head of bench/dispatch.cpp");
-    }
-  }
+  const Setting settings[] = {{"--suite", &o.suite},
+                              {"--dtype", &o.dtypes},
+                              {"--device", &o.device},
+                              {"--out", &o.out},
+                              {"--repeat", &o.repeat}};
+  read_settings(argc, argv, settings, "bench/dispatch.cpp");
   return o;
 }
-
-const char* verdict(bool good) { return good ? "ok" : "MISSED"; }
 
 void add_hits(Dispatcher& dispatcher, const std::vector<Problem>& problems, int64_t repeat, Json& result) {
   for (const std::string& e : dispatcher.build(problems, 0)) {
@@ -135,18 +116,12 @@ int run(const Options& o) {
                               {"select_p90_us", quantile(select_us, 0.9)},
                               {"select_worst_us", worst_us}});
   if (!o.device.starts_with("null:")) add_hits(dispatcher, problems, o.repeat, result);
-  write_file_whole(o.out, result.dump(1) + '\n');
-  std::printf("\nwritten: %s\n", o.out.c_str());
+  write_result(o.out, result);
   return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(parse(argc, argv));
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "error: %s\n", e.what());
-    return 1;
-  }
+  return exit_status([&] { return run(parse(argc, argv)); });
 }

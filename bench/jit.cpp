@@ -25,6 +25,7 @@
 #include "base/text.h"
 #include "codegen/render.h"
 #include "core/gemm_view.h"
+#include "program.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/selection.h"
 #include "tessera/error.h"
@@ -54,11 +55,6 @@ using Clock = std::chrono::steady_clock;
 
 double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-double quantile(std::vector<double> v, double q) {
-  std::sort(v.begin(), v.end());
-  return v.empty() ? 0 : v[std::min(v.size() - 1, static_cast<size_t>(q * static_cast<double>(v.size())))];
 }
 
 double median(const std::vector<double>& v) { return quantile(v, 0.5); }
@@ -167,34 +163,14 @@ Json new_process(const std::vector<Wanted>& kernels, int64_t repeat, const Backe
 
 Options parse(int argc, char** argv) {
   Options o;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string key = argv[i];
-    if (i + 1 == argc) throw Error(ErrorCode::bad_input, "'" + key + "' has no value");
-    const std::string value = argv[i + 1];
-    auto number = [&] {
-      auto n = parse_int(value);
-      if (!n || *n < 0) throw Error(ErrorCode::bad_input, key + " is not a count: '" + value + "'");
-      return *n;
-    };
-    if (key == "--suite")
-      o.suite = value;
-    else if (key == "--dtype")
-      o.dtypes = value;
-    else if (key == "--epilogue")
-      o.epilogue = "epilogue=" + value;
-    else if (key == "--limit")
-      o.limit = number();
-    else if (key == "--repeat")
-      o.repeat = std::max<int64_t>(number(), 1);
-    else if (key == "--out")
-      o.out = value;
-    else
-      throw Error(ErrorCode::bad_input, "unknown option '" + key + "'", "see the head of bench/jit.cpp");
-  }
+  std::string epilogue;
+  const Setting settings[] = {{"--suite", &o.suite},    {"--dtype", &o.dtypes},     {"--epilogue", &epilogue},
+                              {"--limit", &o.limit, 0}, {"--repeat", &o.repeat, 0}, {"--out", &o.out}};
+  read_settings(argc, argv, settings, "bench/jit.cpp");
+  if (!epilogue.empty()) o.epilogue = "epilogue=" + epilogue;
+  o.repeat = std::max<int64_t>(o.repeat, 1);
   return o;
 }
-
-const char* verdict(bool good) { return good ? "ok" : "MISSED"; }
 
 int run(const Options& o) {
   const auto backend = make_backend("cpu", 1);
@@ -259,19 +235,15 @@ int run(const Options& o) {
                                     {"table", std::move(table)},
                                     {"cold", std::move(cold_rows)},
                                     {"disk_ms", std::move(disk_rows)}});
-  write_file_whole(o.out, result.dump(1) + '\n');
-  std::printf("\nwritten: %s\n", o.out.c_str());
+  write_result(o.out, result);
   return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
+  return exit_status([&] {
     if (argc == 5 && std::string(argv[1]) == "--child") return child(argv[2], argv[3], argv[4]);
     return run(parse(argc, argv));
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "error: %s\n", e.what());
-    return 1;
-  }
+  });
 }

@@ -17,11 +17,11 @@
 #include <string>
 #include <vector>
 
-#include "base/fs.h"
 #include "base/text.h"
 #include "core/gemm_view.h"
 #include "model/features.h"
 #include "model/learned.h"
+#include "program.h"
 #include "space/space.h"
 #include "tessera/error.h"
 #include "tessera/json.h"
@@ -40,31 +40,11 @@ struct Options {
 
 Options parse(int argc, char** argv) {
   Options o;
-  const std::pair<std::string_view, std::string*> texts[] = {
-      {"--suite", &o.suite}, {"--dtype", &o.dtypes}, {"--arch", &o.arch}, {"--out", &o.out}};
-  const std::pair<std::string_view, int64_t*> numbers[] = {
+  const Setting settings[] = {
+      {"--suite", &o.suite},     {"--dtype", &o.dtypes},          {"--arch", &o.arch},    {"--out", &o.out},
       {"--threads", &o.threads}, {"--candidates", &o.candidates}, {"--repeat", &o.repeat}};
-  for (int i = 1; i < argc; i += 2) {
-    const std::string key = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
-    const auto text =
-        std::find_if(std::begin(texts), std::end(texts), [&](auto& t) { return t.first == key; });
-    const auto number =
-        std::find_if(std::begin(numbers), std::end(numbers), [&](auto& n) { return n.first == key; });
-    const auto n = parse_int(value);
-    if (text != std::end(texts) && !value.empty()) {
-      *text->second = value;
-    } else if (number != std::end(numbers) && n && *n > 0) {
-      *number->second = *n;
-    } else {
-      throw Error(ErrorCode::bad_input, key + " " + value, "see the head of bench/ranking.cpp");
-    }
-  }
+  read_settings(argc, argv, settings, "bench/ranking.cpp");
   return o;
-}
-
-double quantile(std::vector<double> v, double q) {
-  std::sort(v.begin(), v.end());
-  return v[std::min(v.size() - 1, static_cast<size_t>(q * static_cast<double>(v.size())))];
 }
 
 struct Asked {
@@ -163,25 +143,19 @@ int run(const Options& o) {
     const double median = quantile(medians, 0.5);
     std::printf("%-8s  median %.1f us, 90%% %.1f us, worst %.1f us", kParts[part], median,
                 quantile(medians, 0.9), quantile(medians, 1));
-    if (part == 0) std::printf("   (bar: <= %.0f us) %s", kBarUs, median <= kBarUs ? "ok" : "MISSED");
+    if (part == 0) std::printf("   (bar: <= %.0f us) %s", kBarUs, verdict(median <= kBarUs));
     std::printf("\n");
     const std::string name = kParts[part];
     result.set(name + "_median_us", median);
     result.set(name + "_p90_us", quantile(medians, 0.9));
     result.set(name + "_worst_us", quantile(medians, 1));
   }
-  write_file_whole(o.out, result.dump(1) + '\n');
-  std::printf("\nwritten: %s\n", o.out.c_str());
+  write_result(o.out, result);
   return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(parse(argc, argv));
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "error: %s\n", e.what());
-    return 1;
-  }
+  return exit_status([&] { return run(parse(argc, argv)); });
 }
