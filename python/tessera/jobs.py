@@ -53,7 +53,7 @@ def tune(problems: Iterable[Union[str, Problem]], *, database: Optional[Path] = 
          threads: int = 0, candidates: Optional[str] = None, progress: Progress = None, **run: Any) -> Dict[str, Any]:
     """Measures configurations of each problem and stores the winners, which later dispatchers choose before they ask the
     model. candidates: "all", "random:N", "stratified:N" or "guided:N"; database: None for the user's own. `run`: jobs,
-    budget_s, limit_s, group, budget_ms, cold, cache_dir, program (docs/tuning.md). Returns {"database", "decisions",
+    cores (a list), budget_s, limit_s, group, budget_ms, cold, cache_dir, program (docs/tuning.md). Returns {"database", "decisions",
     "skipped"}. Raises Unsupported where the program `tessera` is not found, in whose processes kernels are measured."""
     return job("tune", progress, problems=[str(Problem(p)) for p in problems], database=database, device=device,
                threads=threads, candidates=candidates, **run)

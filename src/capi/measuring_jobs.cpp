@@ -48,6 +48,9 @@ SweepOptions run_options(Members& in) {
   o.worker = {worker_program(text_member(in, "program")), "sweep", "worker"};
   o.cache_dir = text_member(in, "cache_dir");
   if (const Json* v = in.find("jobs")) o.jobs = read_int(*v, 0);
+  if (const Json* v = in.find("cores")) {
+    for (const Json& core : v->items()) o.cores.push_back(read_int(core, 0));
+  }
   if (const Json* v = in.find("budget_s")) o.budget_s = read_number(*v, 0);
   if (const Json* v = in.find("limit_s")) o.limit_s = read_number(*v, 0);
   if (const Json* v = in.find("group")) o.group = static_cast<size_t>(read_count(*v, 1));

@@ -27,6 +27,7 @@ constexpr Option kOptions[] = {
     {"--repeat", "N", "times that a disturbed group is measured again, at most (2)"},
     {"--passes", "N", "times that all problems are timed; the least of each counts (1)"},
     {"--directory", "DIR", "keep the fresh times there, and go on from those that are there", Complete::file},
+    {"--cores", "LIST", "time on each of these cores at once: 0,2,4-7; all: on each physical one"},
     {"--shard", "I/N", "time the I-th of N parts only, from 1; needs --directory"},
 };
 

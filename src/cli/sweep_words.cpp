@@ -2,7 +2,9 @@
 
 #include <filesystem>
 
+#include "base/cores.h"
 #include "base/text.h"
+#include "tessera/error.h"
 
 namespace tessera::cli {
 namespace {
@@ -25,6 +27,13 @@ double duration(const Invocation& call) {
   return *number * factor;
 }
 
+std::vector<int> cores(const std::string& text) {
+  if (text == "all") return physical_cores();
+  try {
+    return parse_cores(text);
+  } catch (const Error& e) { throw UsageError("--cores: " + std::string(e.what())); }
+}
+
 }  // namespace
 
 SweepOptions sweep_options(const Invocation& call) {
@@ -35,6 +44,7 @@ SweepOptions sweep_options(const Invocation& call) {
   o.budget_s = duration(call);
   o.limit_s = call.number("--limit-s", o.limit_s);
   o.group = static_cast<size_t>(call.integer("--group", static_cast<int64_t>(o.group), 1));
+  if (call.has("--cores")) o.cores = cores(call.value("--cores"));
   o.ready = call.has("--ready");
   o.batch = static_cast<size_t>(call.integer("--batch", 0));
   o.timing.budget_ms = call.number("--budget-ms", o.timing.budget_ms);

@@ -10,8 +10,8 @@
 
 namespace tessera::cli {
 
-// Options of a run by --jobs, --limit-s, --group, --budget-ms, --budget, --cold, --repeat, --shard and
-// --cache-dir.
+// Options of a run by --jobs, --limit-s, --group, --budget-ms, --budget, --cold, --repeat, --shard, --cores
+// and --cache-dir.
 SweepOptions sweep_options(const Invocation& call);
 
 // Shows a sweep's stages on stderr, unless --quiet.

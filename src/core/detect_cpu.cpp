@@ -1,11 +1,11 @@
 // Which architecture the running processor is: /proc/cpuinfo, the affinity mask and the cache sizes of Linux.
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
+#include "base/cores.h"
 #include "base/text.h"
 #include "core/arch_spec.h"
 #include "tessera/error.h"
@@ -43,18 +43,6 @@ bool amx_granted() {
 #else
   return false;
 #endif
-}
-
-int allowed_cores() {
-  for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
-    cpu_set_t* set = CPU_ALLOC(cpus);
-    if (!set) break;
-    const size_t bytes = CPU_ALLOC_SIZE(cpus);
-    const int count = sched_getaffinity(0, bytes, set) == 0 ? CPU_COUNT_S(bytes, set) : 0;
-    CPU_FREE(set);
-    if (count > 0) return count;
-  }
-  return 1;
 }
 
 // "48K", "2048K", "105M"; 0 when it is not such a text.
@@ -136,7 +124,7 @@ ArchSpec detect_cpu() {
   const Processor here = this_processor();
   const char* wanted = std::getenv("TESSERA_ARCH");
   ArchSpec a = wanted && *wanted ? wanted_arch(wanted, here) : best_cpu_arch(here);
-  a.compute_units = allowed_cores();
+  a.compute_units = static_cast<int>(allowed_cores().size());
   read_caches(a);
   return a;
 }

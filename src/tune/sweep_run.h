@@ -17,6 +17,7 @@ struct SweepOptions {
   std::string cache_dir;            // of kernels; "" = DIRECTORY/kernels
   int shard = 0, shards = 1;        // problems i with i % shards == shard; of kernels when only compiling
   int jobs = 0;                     // compilers at once; 0 = all cores
+  std::vector<int> cores;           // measure on each of them at once, a child pinned to it; empty: one child
   bool ready = false;               // leave alone what is not compiled yet
   bool compile = true, measure = true;
   size_t group = 64;         // configurations of a problem timed interleaved
@@ -32,6 +33,10 @@ struct SweepOptions {
                         .precision = 0.005,
                         .give_up_at = 1.5};
 };
+
+inline bool in_shard(const SweepOptions& o, size_t i) {
+  return i % static_cast<size_t>(o.shards) == static_cast<size_t>(o.shard);
+}
 
 struct SweepProgress {
   const char* stage;
@@ -50,8 +55,10 @@ struct SweepSummary {
 Json to_json(const SweepSummary& s);
 
 // Resumes where the journals end. Every outcome is in the journal of this shard when the call returns; a kill
-// at any moment loses at most the group that is being measured. `progress` is called by one thread at a time.
-// Error(bad_input) when the plan was made for another architecture than this machine's.
+// at any moment loses at most the groups that are being measured, one on each core. `progress` is called by
+// one thread at a time. Error(bad_input) when the plan was made for another architecture than this machine's,
+// or a core is not this process's; Error(unsupported) for cores where kernels take more than one, or run
+// elsewhere.
 SweepSummary run_sweep(const std::string& directory, const SweepOptions& options,
                        const std::function<void(const SweepProgress&)>& progress = {});
 

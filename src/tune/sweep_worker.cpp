@@ -1,8 +1,6 @@
 #include "tune/sweep_worker.h"
 
-#include <signal.h>
 #include <sys/resource.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,8 +10,10 @@
 #include <ctime>
 #include <map>
 #include <memory>
+#include <thread>
 
 #include "backend/backend.h"
+#include "base/cores.h"
 #include "base/text.h"
 #include "codegen/render.h"
 #include "core/gemm_view.h"
@@ -38,20 +38,13 @@ constexpr int64_t kCheckWork = int64_t{1} << 24, kCheckElements = int64_t{1} << 
 constexpr int kTicksPerLimit = 5;
 std::atomic<int> ticks{0};
 
-void on_tick(int) {
-  if (++ticks > kTicksPerLimit) _exit(kSweepHung);
-}
-
 void start_watchdog(double limit_s) {
-  struct sigaction action {};
-  action.sa_handler = on_tick;
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGALRM, &action, nullptr);
-  const auto us = static_cast<int64_t>(limit_s * 1e6 / kTicksPerLimit);
-  itimerval timer{};
-  timer.it_interval = {us / 1000000, us % 1000000};
-  timer.it_value = timer.it_interval;
-  setitimer(ITIMER_REAL, &timer, nullptr);
+  std::thread([limit_s] {
+    for (;;) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(limit_s / kTicksPerLimit));
+      if (++ticks > kTicksPerLimit) _exit(kSweepHung);
+    }
+  }).detach();
 }
 
 void print_record(const Json& record) {
@@ -253,6 +246,7 @@ Json to_json(const SweepJob& job) {
                        {"threads", job.threads},
                        {"cache_dir", job.cache_dir},
                        {"groups", std::move(groups)},
+                       {"core", job.core ? Json(*job.core) : Json()},
                        {"batch_us", m.batch_us},
                        {"budget_ms", m.budget_ms},
                        {"min_rounds", m.min_rounds},
@@ -273,6 +267,7 @@ SweepJob sweep_job_from_json(const Json& j) {
   SweepJob job;
   job.device = j.at("device").as_string();
   job.threads = static_cast<int>(j.at("threads").as_int());
+  if (const Json& core = j.at("core"); !core.is_null()) job.core = static_cast<int>(core.as_int());
   job.cache_dir = j.at("cache_dir").as_string();
   for (const Json& g : j.at("groups").items()) {
     SweepGroup group{.problem = Problem::parse(g.at("problem").as_string())};
@@ -315,6 +310,7 @@ SweepReport parse_sweep_report(std::string_view output, const std::vector<SweepG
 int run_sweep_worker(std::string_view text) {
   const SweepJob job = sweep_job_from_json(Json::parse(text, "sweep job"));
   start_watchdog(job.limit_s);
+  if (job.core) run_on_core(*job.core);
   const std::unique_ptr<Backend> backend = make_backend(job.device, job.threads);
   KernelCache cache({.directory = job.cache_dir, .max_bytes = INT64_MAX});
   for (size_t i = 0; i < job.groups.size(); ++i) GroupWork(job, i, *backend, cache).run();

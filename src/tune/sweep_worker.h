@@ -24,6 +24,7 @@ struct SweepGroup {
 struct SweepJob {
   std::string device;
   int threads = 0;
+  std::optional<int> core;  // that the process runs on; any, without
   std::string cache_dir;
   std::vector<SweepGroup> groups;  // one after the other
   MeasureOptions measure;

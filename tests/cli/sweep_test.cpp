@@ -8,8 +8,10 @@
 #include <chrono>
 #include <map>
 #include <random>
+#include <set>
 #include <thread>
 
+#include "base/cores.h"
 #include "base/fs.h"
 #include "cli/program.h"
 #include "tessera/problem.h"
@@ -160,6 +162,33 @@ TEST_F(SweepFaults, ShardsAddUp) {
   const std::string merged = dir_.path() + "/merged";
   EXPECT_EQ(json_of("sweep merge " + merged + ' ' + sweep).at("ok").as_int(), all.at("ok").as_int());
   EXPECT_EQ(outcomes(merged), outcomes(sweep));
+}
+
+TEST_F(SweepFaults, SeveralCoresMeasureAtOnce) {
+  const std::string sweep = plan("cores");
+  const Json done = json_of(run_words(sweep) + " --cores " + cores_text(allowed_cores()));
+  EXPECT_EQ(done.at("left").as_int(), 0);
+  // As on one core, but for which problems a kernel fails on before it is quarantined.
+  const std::map<std::string, std::set<std::string>> expected = {{"4", {"crashed 2", "quarantined 1"}},
+                                                                 {"5", {"timed_out 1", "quarantined 1"}},
+                                                                 {"6", {"wrong 1"}},
+                                                                 {"8", {"compile_failed 1"}},
+                                                                 {"12", {"ok 1"}},
+                                                                 {"16", {"ok 1"}}};
+  const Outcomes all = outcomes(sweep);
+  EXPECT_EQ(all.size(), std::size(kProblems) * expected.size());
+  for (const auto& [key, outcome] : all) {
+    const std::string tile = key.second.substr(std::string("cpu_direct tile=").size());
+    EXPECT_TRUE(expected.at(tile.substr(0, tile.find('x'))).count(outcome)) << key.second << ": " << outcome;
+  }
+
+  EXPECT_TRUE(has(text_of("sweep run " + sweep + " --cores 0-", 2), "no list of cores"));
+  EXPECT_TRUE(has(text_of("sweep run " + sweep + " --cores 99999", 1), "may not run on core 99999"));
+  const std::string core = std::to_string(allowed_cores()[0]);
+  EXPECT_TRUE(has(text_of("sweep run " + sweep + " --cores " + core + "," + core, 1), "named twice"));
+  const std::string wide = dir_.path() + "/wide";
+  text_of("sweep plan " + wide + " --threads 2 --candidates random:1 " + kProblem);
+  EXPECT_TRUE(has(text_of("sweep run " + wide + " --cores " + core, 1), "2 threads"));
 }
 
 TEST_F(SweepFaults, WhatOthersCompileIsMeasuredWhenItIsReady) {

@@ -1,4 +1,6 @@
 """tune and sweep: measurements in child processes, stored and used."""
+import os
+
 import pytest
 
 import tessera
@@ -26,7 +28,7 @@ def test_a_sweep_is_planned_run_and_stored(tmp_path):
     folder = tmp_path / "sweep"
     made = tessera.plan_sweep(folder, [PROBLEM], candidates="random:4", threads=1, seed=2)
     assert made["problems"] == 1 and made["pairs"] == 4
-    done = tessera.sweep(folder, budget_ms=1, shard=0, shards=1)
+    done = tessera.sweep(folder, budget_ms=1, shard=0, shards=1, cores=sorted(os.sched_getaffinity(0)))
     assert done["left"] == 0 and done["ok"] == 4
     status = tessera.sweep_status(folder)
     assert len(status["records"]) == 4 and all(r["outcome"] == "ok" for r in status["records"])
