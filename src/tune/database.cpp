@@ -1,7 +1,5 @@
 #include "tune/database.h"
 
-#include <sqlite3.h>
-
 #include <map>
 #include <optional>
 
@@ -10,9 +8,12 @@
 #include "tessera/error.h"
 #include "tessera/kernel_config.h"
 #include "tessera/problem.h"
+#include "tune/sqlite.h"
 
 namespace tessera {
 namespace {
+
+using sqlite::execute, sqlite::Statement, sqlite::Transaction;
 
 constexpr int kVersion = 1, kApplicationId = 0x54535241;  // "TSRA"
 constexpr int kBusyMs = 10000;
@@ -33,89 +34,6 @@ std::string schema() {
          "CREATE TABLE decision (arch TEXT, units INTEGER, problem TEXT, config TEXT, us REAL, time INTEGER,"
          " PRIMARY KEY (arch, units, problem)) WITHOUT ROWID;";
 }
-
-using Handle = std::unique_ptr<sqlite3, int (*)(sqlite3*)>;
-
-// A prepared statement: bind in order, step, read columns.
-class Statement {
- public:
-  Statement(sqlite3* db, const std::string& sql) : db_(db) {
-    check(sqlite3_prepare_v2(db, sql.c_str(), -1, &statement_, nullptr));
-  }
-  ~Statement() { sqlite3_finalize(statement_); }
-  Statement(const Statement&) = delete;
-  Statement& operator=(const Statement&) = delete;
-
-  Statement& bind(std::string_view text) {
-    check(sqlite3_bind_text(statement_, ++bound_, text.data(), static_cast<int>(text.size()),
-                            SQLITE_TRANSIENT));
-    return *this;
-  }
-  Statement& bind(int64_t v) {
-    check(sqlite3_bind_int64(statement_, ++bound_, v));
-    return *this;
-  }
-  Statement& bind(double v) {
-    check(sqlite3_bind_double(statement_, ++bound_, v));
-    return *this;
-  }
-  // True while there is a row.
-  bool step() {
-    const int code = sqlite3_step(statement_);
-    if (code != SQLITE_ROW && code != SQLITE_DONE) check(code);
-    return code == SQLITE_ROW;
-  }
-  void reset() {
-    sqlite3_reset(statement_);
-    bound_ = 0;
-  }
-  std::string text(int column) const {
-    const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
-    return bytes ? std::string(bytes, static_cast<size_t>(sqlite3_column_bytes(statement_, column))) : "";
-  }
-  int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
-  double real(int column) const { return sqlite3_column_double(statement_, column); }
-
- private:
-  void check(int code) const {
-    if (code == SQLITE_OK) return;
-    const bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
-    throw Error(damaged ? ErrorCode::corrupt : ErrorCode::io, std::string("database: ") + sqlite3_errmsg(db_),
-                damaged ? "restore the file, or remove it and import the sweeps again" : "");
-  }
-
-  sqlite3* db_;
-  sqlite3_stmt* statement_ = nullptr;
-  int bound_ = 0;
-};
-
-void execute(sqlite3* db, const std::string& sql) {
-  char* text = nullptr;
-  if (sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &text) == SQLITE_OK) return;
-  const int code = sqlite3_errcode(db);
-  const std::string why = text ? text : "failed";
-  sqlite3_free(text);
-  const bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
-  throw Error(damaged ? ErrorCode::corrupt : ErrorCode::io, "database: " + why);
-}
-
-// All or nothing of what happens in its life.
-class Transaction {
- public:
-  explicit Transaction(sqlite3* db) : db_(db) { execute(db, "BEGIN IMMEDIATE"); }
-  ~Transaction() {
-    if (db_) sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
-  }
-  Transaction(const Transaction&) = delete;
-  Transaction& operator=(const Transaction&) = delete;
-  void commit() {
-    execute(db_, "COMMIT");
-    db_ = nullptr;
-  }
-
- private:
-  sqlite3* db_;
-};
 
 std::string samples_text(const std::vector<double>& samples) {
   std::string out;
@@ -169,7 +87,7 @@ bool matches(const MeasurementFilter& f, const Measurement& m) {
 }  // namespace
 
 struct Database::Impl {
-  Handle db{nullptr, sqlite3_close};
+  sqlite::Handle db{nullptr, sqlite3_close};
 
   int64_t scalar(const std::string& sql) const {
     Statement s(db.get(), sql);
@@ -394,33 +312,6 @@ std::vector<std::string> Database::verify() const {
       impl_->scalar("SELECT count(*) FROM measurement WHERE (outcome = 'ok') != (median_us > 0)");
   if (timeless) wrong.push_back(std::to_string(timeless) + " measurements whose times belie their outcomes");
   return wrong;
-}
-
-std::vector<Measurement> measurements_of_sweep(const std::string& directory) {
-  const std::string path = directory + "/" + kDeviceFile;
-  const Json about = Json::parse(read_file(path), path);
-  const DeviceInfo device = device_info_from_json(about.at("device"));
-  std::vector<Measurement> out;
-  for (SweepRecord& r : SweepResults::read(directory).records())
-    out.push_back({device, std::move(r), about.at("tool").as_string()});
-  return out;
-}
-
-Json to_json(const DeviceInfo& d) {
-  return Json::object({{"arch", d.arch}, {"units", d.units}, {"processor", d.processor}});
-}
-
-DeviceInfo device_info_from_json(const Json& j) {
-  return {j.at("arch").as_string(), static_cast<int>(j.at("units").as_int()), j.at("processor").as_string()};
-}
-
-Json to_json(const Measurement& m) {
-  return Json::object({{"device", to_json(m.device)}, {"tool", m.tool}, {"record", to_json(m.record)}});
-}
-
-Measurement measurement_from_json(const Json& j) {
-  return {device_info_from_json(j.at("device")), sweep_record_from_json(j.at("record")),
-          j.at("tool").as_string()};
 }
 
 }  // namespace tessera

@@ -10,7 +10,7 @@
 #include "base/fs.h"
 #include "base/interrupt.h"
 #include "tessera/error.h"
-#include "tune/database.h"
+#include "tune/measurement.h"
 #include "tune/sweep_stages.h"
 
 namespace tessera {

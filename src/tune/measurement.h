@@ -1,0 +1,32 @@
+// What was measured, on which device, by which version of the program.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tune/sweep_record.h"
+
+namespace tessera {
+
+struct DeviceInfo {
+  std::string arch;
+  int units = 0;
+  std::string processor;
+  bool operator==(const DeviceInfo&) const = default;
+};
+Json to_json(const DeviceInfo& d);
+DeviceInfo device_info_from_json(const Json& j);
+
+struct Measurement {
+  DeviceInfo device;
+  SweepRecord record;
+  std::string tool;  // version of the program that measured
+};
+Json to_json(const Measurement& m);
+Measurement measurement_from_json(const Json& j);
+
+// What the journals of a sweep's directory say. Error(io) when nothing was run there.
+std::vector<Measurement> measurements_of_sweep(const std::string& directory);
+inline constexpr const char* kDeviceFile = "device.json";  // of a sweep's directory
+
+}  // namespace tessera
