@@ -68,9 +68,29 @@ struct Packed {
     const long long turns = turns_of(p), stride = p.epilogue->c_stride * kSize;
     const char* c = static_cast<const char*>(p.epilogue->c) + p.col0 * kSize;
     for (long long r = 0; r * turns < kHeight && ahead.c_row < kHeight; ++r, ++ahead.c_row) {
-      const char* line = c + (p.row0 + row + kHeight + ahead.c_row) * stride;
+      long long at = p.row0 + row + kHeight + ahead.c_row;
+      if constexpr (E::kRowTable) {
+        if (at >= p.rows) return;
+        at = p.epilogue->rows[at];
+      }
+      const char* line = c + at * stride;
 #pragma GCC unroll 8
       for (int i = 0; i < Config::tile_n * kSize; i += Ahead::kLine) __builtin_prefetch(line + i, 1);
+      // Columns of groups may begin amid a line.
+      if constexpr (Config::a_table) __builtin_prefetch(line + p.cols * kSize - 1, 1);
+    }
+  }
+
+  // The same of patches in place: what a tap of the next tile's rows meets, each row in the turn of one tap,
+  // since neighbouring taps meet much the same.
+  template <int kHeight>
+  static TSR_INLINE void fetch_taps(const PackedArgs& p, const char* const* table, long long row,
+                                    long long tap) {
+    const long long left = p.rows - row - kHeight, end = left < kHeight ? left : kHeight;
+    for (long long r = tap; r < end; r += p.taps) {
+      const char* at = table[kHeight + r];
+      for (long long i = 0; i < p.tap_steps * 4; i += Ahead::kLine) __builtin_prefetch(at + i);
+      __builtin_prefetch(at + p.tap_steps * 4 - 1);
     }
   }
 
@@ -88,6 +108,7 @@ struct Packed {
       if (!meets) {
         b += p.tap_steps * b_step;
         fetch<kHeight>(ahead, p, row);
+        if (p.far_c == kFarFetched) fetch_taps<kHeight>(p, table, row, tap);
         continue;
       }
       long long at = 0;
@@ -108,6 +129,7 @@ struct Packed {
         b += b_step;
       }
       fetch<kHeight>(ahead, p, row);
+      if (p.far_c == kFarFetched) fetch_taps<kHeight>(p, table, row, tap);
     }
   }
 
@@ -224,7 +246,12 @@ struct Packed {
     if constexpr (kLive == kVectors && kBare) {
       if (!partial && rows == kHeight && p.cols == Config::tile_n && p.epilogue->plain)
         return store_bare<kHeight>(acc, p, row);
-    } else if constexpr (kHeight == kRows && kLive == kVectors && E::kLight) {
+    }
+    if constexpr (kLeaves) {
+      if (!partial && rows == kHeight && p.epilogue->plain)
+        return store_part_of_tile<kHeight, kLive>(acc, p, row);
+    }
+    if constexpr (kHeight == kRows && kLive == kVectors && E::kLight && !kBare) {
       if (!partial && rows == kRows && p.cols == Config::tile_n) {
 #pragma GCC unroll 32
         for (int r = 0; r < kHeight; ++r) {
@@ -234,10 +261,6 @@ struct Packed {
         }
         return;
       }
-    }
-    if constexpr (kLeaves) {
-      if (!partial && rows == kHeight && p.epilogue->plain)
-        return store_part_of_tile<kHeight, kLive>(acc, p, row);
     }
     alignas(64) unsigned buffer[kHeight * Config::tile_n];
 #pragma GCC unroll 32

@@ -81,12 +81,14 @@ bool PackedPlan::a_fits_in_place(const GemmView& view, const Instruction& inst) 
          view.a.row_major() && view.k % group == 0;
 }
 
-// C is far beyond L2, where a row tile's lines of it are no run that the processor sees coming. What is left
-// of it in half of the last-level cache is not worth reading its lines before they are written.
+// C is far beyond L2, where a row tile's lines of it are no run that the processor sees coming: more panels
+// than one, or narrow rows amid those of other groups, or rows of one strided part. What is left of it in
+// half of the last-level cache is not worth reading its lines before they are written.
 tsr::FarC PackedPlan::how_far_c(const GemmView& view, const ArchSpec& arch) const {
-  const int64_t row = view.c.row_stride * bytes_of(view.c.type), bytes = row * most_m;
-  if (view.c_rows || bytes <= arch.l2.bytes || n <= tile_n) return tsr::kFarIgnored;
-  return bytes > arch.l3.bytes / 2 ? tsr::kFarStreamed : tsr::kFarFetched;
+  const bool scattered = view.c_rows || (n <= tile_n && view.groups > 1 && view.c.row_stride > view.n);
+  const int64_t row = view.c.row_stride * bytes_of(view.c.type), bytes = row * (scattered ? view.m : most_m);
+  if (bytes <= arch.l2.bytes || (n <= tile_n && !scattered)) return tsr::kFarIgnored;
+  return !scattered && bytes > arch.l3.bytes / 2 ? tsr::kFarStreamed : tsr::kFarFetched;
 }
 
 // The grid of pieces that costs the slowest thread least. Packing an element costs about as much as
@@ -169,7 +171,7 @@ void PackedPlan::choose_rows(const GemmView& view, const KernelConfig& c, const 
   // Where all of packed B stays in L2, few rows at a time: a row of C that is not in L2, or lies on pages
   // of its own, is then written while its lines and pages are at hand.
   const int64_t c_row = view.c.row_stride * bytes_of(view.c.type);
-  const bool far_rows = c_row >= kPageBytes || far_c != tsr::kFarIgnored;
+  const bool far_rows = c_row >= kPageBytes || (far_c != tsr::kFarIgnored && most_n > tile_n);
   if (c.block_m == 0 && far_rows && !b_in_place && depth >= most_k &&
       panel_b(depth) * ceil_div(most_n, tile_n) <= arch.l2.bytes * 3 / 4) {
     const int64_t at_hand = std::max(kRowsAtHand, kRowBytesAtHand / std::max<int64_t>(c_row, 1));
