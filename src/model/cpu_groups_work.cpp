@@ -42,7 +42,13 @@ struct Groups : CpuTerms {
                          (s.gradient ? outs / band.lines : static_cast<double>(axes[2].taps) * vectors);
     // Of a gradient, the operand walked is converted as well, and sums without a register are moved.
     const double moved = s.gradient ? outs / band.lines * (pairs ? 1 : convert) + 2 * band.spilled : 0;
-    const double step = step_cycles(products + reads * shuffle + moved, loads, issue_per_cycle(), t);
+    const double spilled =
+        s.gradient
+            ? 0
+            : std::max(static_cast<double>(s.columns + x.taps + 1) * vectors - a.vector_registers, 0.0) *
+                  static_cast<double>(s.columns);
+    const double step = step_cycles(products + reads * shuffle + moved, loads, issue_per_cycle(), t) +
+                        spilled * t.spilled_weight;
     const double filter_lines = static_cast<double>(axes[0].taps * axes[1].taps) /
                                 static_cast<double>(axes[0].divide * axes[1].divide);
     const double chunks = static_cast<double>(s.chunks);
