@@ -51,6 +51,7 @@ struct GroupsArgs {
   const GroupsAxis *axis_d, *axis_h;  // one for each d and h of the operand that is walked
   int tap_step_d, tap_step_h, at_step_d, at_step_h;
   long long taps_d, taps_h;
+  long long band_h;  // lines that are walked in every plane of an image before the next ones of the first
   long long line_begin, line_end, chunk_begin, chunk_end;
   long long line_block;  // lines that a chunk passes over before the next chunk
   bool fetch;            // operands are larger than the caches: the next block of lines is asked for ahead

@@ -116,14 +116,11 @@ struct GroupsGradient {
     each<kBand * kTaps * V>([&](auto i) __attribute__((always_inline)) {
       acc[i.value / (kTaps * V)][i.value / V % kTaps][i.value % V] = F{};
     });
-    long long h = at.l0 % args.out_h, d = at.l0 / args.out_h % args.out_d,
-              n = at.l0 / args.out_h / args.out_d;
-    const char* out_line =
-        static_cast<const char*>(args.other) + at.l0 * args.out_w * out_pixel + at.out->base;
-    for (long long l = at.l0; l < at.l1; ++l, out_line += args.out_w * out_pixel) {
+    GroupsLine line(args, at.l0);
+    for (long long l = at.l0; l < at.l1; ++l, line.next()) {
       at.next_in.fetch();
       at.next_out.fetch();
-      const GroupsAxis axis_d = args.axis_d[d], axis_h = args.axis_h[h];
+      const GroupsAxis axis_d = line.axis_d(), axis_h = line.axis_h();
       const long long in_d = axis_d.at + (at.tap_d - axis_d.first) * args.at_step_d;
       const bool depth = at.tap_d >= axis_d.first && at.tap_d < axis_d.first + axis_d.count;
       const char* in[kBand];
@@ -134,10 +131,11 @@ struct GroupsGradient {
         any |= live[r.value];
         const long long in_h = axis_h.at + (tap - axis_h.first) * static_cast<long long>(args.at_step_h);
         in[r.value] = static_cast<const char*>(args.in) +
-                      (((n * args.in_d + in_d) * args.in_h + in_h) * args.in_w - args.pad_w) * pixel;
+                      (((line.image * args.in_d + in_d) * args.in_h + in_h) * args.in_w - args.pad_w) * pixel;
       });
       if (any) {
-        const char* out = out_line;
+        const char* out =
+            static_cast<const char*>(args.other) + line.line() * args.out_w * out_pixel + at.out->base;
         long long in_col = -args.pad_w;
         for (long long o = 0; o < args.out_w; o += B, in_col += B * M::kStride, out += B * out_pixel) {
           const bool inside =
@@ -149,10 +147,6 @@ struct GroupsGradient {
           }
           each<kBand>([&](auto r) __attribute__((always_inline)) { in[r.value] += B * M::kStride * pixel; });
         }
-      }
-      if (++h == args.out_h) {
-        h = 0;
-        if (++d == args.out_d) d = 0, ++n;
       }
     }
     each<kBand>([&](auto ri) __attribute__((always_inline)) {
@@ -167,12 +161,11 @@ struct GroupsGradient {
   }
 
   // Whether whole vectors may be read along this line of dY.
-  static TSR_INLINE bool lines_behind(const GroupsArgs& args, long long line, const Chunk& chunk,
+  static TSR_INLINE bool lines_behind(const GroupsArgs& args, long long number, const Chunk& chunk,
                                       const OutLanes& out) {
-    const long long h = line % args.out_h, d = line / args.out_h % args.out_d,
-                    image = line / args.out_h / args.out_d;
-    return args.out_channels * (args.out_pixels - (line + 1) * args.out_w) >= out.beyond &&
-           M::lines_behind(args, image, args.axis_d[d], args.axis_h[h], chunk.beyond);
+    const GroupsLine line(args, number);
+    return args.out_channels * (args.out_pixels - (line.line() + 1) * args.out_w) >= out.beyond &&
+           line.lines_behind(chunk.beyond);
   }
 
   static TSR_INLINE void lines(const GroupsArgs& args) {
@@ -191,15 +184,19 @@ struct GroupsGradient {
     long long whole_end = args.line_begin;
     while (whole_end < args.line_end && lines_behind(args, whole_end, last, out_last)) ++whole_end;
     for (job.l0 = args.line_begin; job.l0 < args.line_end; job.l0 = job.l1) {
-      job.l1 = least(job.l0 + args.line_block, job.l0 < whole_end ? whole_end : args.line_end);
-      const long long l2 = least(job.l1 + args.line_block, args.line_end);
+      job.l1 = groups_block_end(
+          args, job.l0, least(job.l0 + args.line_block, job.l0 < whole_end ? whole_end : args.line_end));
+      const long long l2 =
+          job.l1 < args.line_end
+              ? groups_block_end(args, job.l1, least(job.l1 + args.line_block, args.line_end))
+              : job.l1;
       const long long turns =
           (job.l1 - job.l0) * (args.chunk_end - args.chunk_begin) * args.taps_d * kBands * M::kInner;
-      job.next_in = M::next_lines(args, job.l1, l2, turns);
+      job.next_in = groups_next_lines<M::kInSize>(args, job.l1, l2, turns);
       if (args.fetch) {
-        const char* dy = static_cast<const char*>(args.other);
         const long long line = args.out_w * args.out_channels * M::kOtherSize;
-        job.next_out = Stream<false>(dy + job.l1 * line, dy + l2 * line, turns);
+        const char* dy = static_cast<const char*>(args.other) + GroupsLine(args, job.l1).line() * line;
+        job.next_out = Stream<false>(dy, dy + (l2 - job.l1) * line, turns);
       }
       for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
         const Chunk chunk(args, q);

@@ -205,16 +205,17 @@ struct GroupsLines {
     // Backward tiles begin where the first tap of a stride does, counted from the padding.
     const long long first = M::kBackward ? args.pad_w / kUnit : 0;
     const long long end = M::kBackward ? (args.pad_w + args.out_w + kUnit - 1) / kUnit : args.out_w;
-    for (long long l0 = args.line_begin; l0 < args.line_end; l0 += args.line_block) {
-      const long long l1 = least(l0 + args.line_block, args.line_end);
-      const long long l2 = least(l1 + args.line_block, args.line_end);
+    for (long long l0 = args.line_begin, l1; l0 < args.line_end; l0 = l1) {
+      l1 = groups_block_end(args, l0, least(l0 + args.line_block, args.line_end));
+      const long long l2 =
+          l1 < args.line_end ? groups_block_end(args, l1, least(l1 + args.line_block, args.line_end)) : l1;
       const long long turns =
           (l1 - l0) * (args.chunk_end - args.chunk_begin) * ((end - first) / (B / kUnit) + 1);
-      job.next_in = M::next_lines(args, l1, l2, turns);
+      job.next_in = groups_next_lines<M::kInSize>(args, l1, l2, turns);
       if (args.fetch && !M::kBlocked) {
-        const char* c = static_cast<const char*>(args.epilogue.c);
         const long long line_c = args.out_w * args.epilogue.c_stride * bytes_of(C::type_out);
-        job.next_out = Stream<true>(c + l1 * line_c, c + l2 * line_c, turns);
+        const char* c = static_cast<const char*>(args.epilogue.c) + GroupsLine(args, l1).line() * line_c;
+        job.next_out = Stream<true>(c, c + (l2 - l1) * line_c, turns);
       }
       for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
         const Chunk chunk(args, q);
@@ -223,23 +224,20 @@ struct GroupsLines {
         job.fresh = q * M::kChannels;
         job.whole = args.epilogue.plain && M::kUsed == L && job.o + M::kChannels <= args.out_channels;
         const float* panel = args.panels + q * chunk_floats;
-        long long h = l0 % args.out_h, d = l0 / args.out_h % args.out_d, n = l0 / args.out_h / args.out_d;
-        for (long long l = l0; l < l1; ++l) {
-          const GroupsAxis axis_d = args.axis_d[d], axis_h = args.axis_h[h];
-          job.in = static_cast<const char*>(args.in) + n * image + axis_d.at * plane + axis_h.at * line;
+        GroupsLine at(args, l0);
+        for (long long l = l0; l < l1; ++l, at.next()) {
+          const GroupsAxis axis_d = at.axis_d(), axis_h = at.axis_h();
+          job.in =
+              static_cast<const char*>(args.in) + at.image * image + axis_d.at * plane + axis_h.at * line;
           job.panel = panel + (axis_d.first * args.taps_h + axis_h.first) * line_floats;
           job.d_count =
               args.epilogue.alpha == 0.0f ? 0 : axis_d.count;  // a zero alpha hides what operands hold
           job.h_count = axis_h.count;
-          job.reads_whole = M::lines_behind(args, n, axis_d, axis_h, chunk.beyond);
-          job.row = l * args.out_w;
-          job.image = l / args.out_h;
-          job.block_line = args.blocks.origin_h + h * C::block_h;
+          job.reads_whole = at.lines_behind(chunk.beyond);
+          job.row = at.line() * args.out_w;
+          job.image = at.plane();
+          job.block_line = args.blocks.origin_h + at.h * C::block_h;
           tiles(job, first, end);
-          if (++h == args.out_h) {
-            h = 0;
-            if (++d == args.out_d) d = 0, ++n;
-          }
         }
       }
     }

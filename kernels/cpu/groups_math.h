@@ -1,7 +1,7 @@
 // What the kernels of cpu_groups share: which column of a line meets which tap, and what lies in the lanes.
 #pragma once
 
-#include "cpu/groups_abi.h"
+#include "cpu/groups_walk.h"
 #include "cpu/multiply.h"
 #include "cpu/unpacked.h"
 
@@ -36,38 +36,6 @@ TSR_INLINE void hold(const char*& p) { asm("" : "+r"(p)); }
 template <int W, bool kSecond>
 struct Interleave {
   static constexpr int at(int lane) { return (lane & 1) * W + (lane + (kSecond ? W : 0)) / 2; }
-};
-
-TSR_INLINE bool within(long long x, long long size) {
-  return static_cast<unsigned long long>(x) < static_cast<unsigned long long>(size);
-}
-
-// Memory of the next block of lines, of one plane or several, brought into L2 bit by bit: chunks take some
-// lines of memory of each pixel, which the hardware does not see coming.
-template <bool kWrite>
-struct Stream {
-  const char *next = nullptr, *end = nullptr;  // of the plane that is asked for
-  long long step = 0;                          // bytes
-  long long planes = 0, plane = 0, size = 0;   // behind this one; bytes from one to the next, and of each
-
-  Stream() = default;
-  TSR_INLINE Stream(const char* begin, const char* behind, long long turns, long long count = 1,
-                    long long apart = 0)
-      : next(begin),
-        end(behind),
-        step(((behind - begin) * count / turns / 64 + 1) * 64),
-        planes(count - 1),
-        plane(apart),
-        size(behind - begin) {}
-  TSR_INLINE void fetch() {
-    const char* to = end - next < step ? end : next + step;
-    for (; next < to; next += 64) __builtin_prefetch(next, kWrite, 2);
-    if (next >= end && planes > 0) {
-      --planes;
-      end += plane;
-      next = end - size;
-    }
-  }
 };
 
 // Which column of a line meets which tap, and what lies in the lanes.
@@ -166,39 +134,6 @@ struct GroupsMath {
     U sum = as_bits<L>(acc);
     multiply_add<C::inst>(sum, as_bits<L>(x), as_bits<L>(w));
     acc = as_float<L>(sum);
-  }
-
-  // Lines of the operand read up to the last one that a line of the operand walked meets, in the last plane.
-  static TSR_INLINE long long lines_to(const GroupsArgs& args, long long image, const GroupsAxis& d,
-                                       const GroupsAxis& h) {
-    const long long last_d = d.at + (args.at_step_d > 0 ? (d.count - 1) * args.at_step_d : 0);
-    const long long last_h = h.at + (args.at_step_h > 0 ? (h.count - 1) * args.at_step_h : 0);
-    return (image * args.in_d + last_d) * args.in_h + last_h + 1;
-  }
-  static TSR_INLINE long long lines_to(const GroupsArgs& args, long long line) {
-    const long long h = line % args.out_h, d = line / args.out_h % args.out_d;
-    return lines_to(args, line / args.out_h / args.out_d, args.axis_d[d], args.axis_h[h]);
-  }
-  // Of the operand read, what the lines up to l2 meet first beyond those up to l1, in every plane: planes
-  // that other lines have met are far behind, in a larger cache if at all.
-  static TSR_INLINE Stream<false> next_lines(const GroupsArgs& args, long long l1, long long l2,
-                                             long long turns) {
-    if (!args.fetch || l1 >= l2) return {};
-    const long long line = args.in_w * args.in_channels * kInSize;
-    const long long begin = lines_to(args, l1 - 1), end = lines_to(args, l2 - 1);
-    const char* in = static_cast<const char*>(args.in);
-    if (begin < 0 || begin >= end || end * args.in_w > args.in_pixels) return {};
-    const long long d = (l2 - 1) / args.out_h % args.out_d;
-    const long long step = args.at_step_d > 0 ? args.at_step_d : -args.at_step_d;
-    const long long planes = most(least(args.axis_d[d].count, begin / (args.in_h * step) + 1), 1);
-    return Stream<false>(in + begin * line, in + end * line, turns, planes, -step * args.in_h * line);
-  }
-
-  // Whether `beyond` elements behind every pixel that these taps meet may be read: they belong to the lines
-  // behind.
-  static TSR_INLINE bool lines_behind(const GroupsArgs& args, long long image, const GroupsAxis& d,
-                                      const GroupsAxis& h, long long beyond) {
-    return args.in_channels * (args.in_pixels - lines_to(args, image, d, h) * args.in_w) >= beyond;
   }
 
   // The lanes of one chunk of channels.

@@ -70,6 +70,22 @@ class GroupsKernel : public CpuKernel {
         view_.groups * shape_.outer * bytes_of(view_.a.type) % 64 != 0)
       line_block_ = std::clamp<int64_t>(static_cast<int64_t>(static_cast<double>(arch.l1.bytes) / line_bytes),
                                         2, line_block_);
+    // Planes take turns where what they share of the lines read would be lost from that cache between them.
+    band_h_ = axes[1].positions;
+    const double in_line = static_cast<double>(view_.groups * shape_.inner * axes[2].size *
+                                               bytes_of((shape_.gradient ? view_.b : view_.a).type));
+    const auto bytes_in_turn = [&](int64_t lines) {
+      const WindowAxis& h = axes[1];
+      const int64_t rows =
+          std::min(h.size, ((lines - 1) * h.step + (h.taps - 1) * std::abs(h.spread)) / h.divide + 1);
+      return static_cast<double>(lines) * (line_bytes - in_line) +
+             static_cast<double>(axes[0].taps * rows) * in_line;
+    };
+    if (axes[0].taps > 2 && axes[0].divide == 1 && axes[0].positions > 1 && !shape_.blocked) {
+      int64_t lines = band_h_;
+      while (lines > 1 && bytes_in_turn(lines) > static_cast<double>(arch.l2.bytes) * 3 / 4) --lines;
+      if (lines > 1) band_h_ = lines;
+    }
     by_lines_ = shape_.gradient ? shape_.chunks < threads_ : lines_ >= threads_;
     parts_ = shape_.gradient && by_lines_ ? std::min<int64_t>(threads_, lines_) : 1;
   }
@@ -134,6 +150,7 @@ class GroupsKernel : public CpuKernel {
     args.at_step_h = axis_h_.at_step;
     args.taps_d = axes[0].taps;
     args.taps_h = axes[1].taps;
+    args.band_h = band_h_;
     args.line_begin = 0;
     args.line_end = lines_;
     args.chunk_begin = 0;
@@ -200,7 +217,7 @@ class GroupsKernel : public CpuKernel {
 
   GroupsShape shape_;
   AxisTable axis_d_, axis_h_;
-  int64_t lines_ = 0, line_block_ = 1, parts_ = 1;
+  int64_t lines_ = 0, line_block_ = 1, band_h_ = 1, parts_ = 1;
   bool by_lines_ = false, fetch_ = false;
 };
 

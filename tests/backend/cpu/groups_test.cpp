@@ -70,6 +70,11 @@ TEST_P(GroupsTest, TapsThatLieApart) {
   everywhere("n=1 g=9 c=1 k=1 in=5x11 filter=2x3 dilation=4x1 pad=0:2x1 dtype=f32");
 }
 
+// Lines of three planes that exceed the second-level cache: planes take turns, band by band.
+TEST_P(GroupsTest, PlanesTakeTurns) {
+  everywhere("n=2 g=17 c=1 k=1 in=3x149x31 filter=3x2x1 pad=1x1x0 dtype=f32");
+}
+
 // One to four vectors feed one, from which lanes choose 16 bits or 32.
 TEST_P(GroupsTest, ChannelsFromSeveralVectors) {
   for (const char* rest : {"n=1 g=7 c=1 k=9 in=13x12 filter=3x3 stride=2x2 dtype=f32",
