@@ -105,7 +105,7 @@ struct Dot {
   // Row tiles that share one pass over a block of columns.
   static constexpr int kRowTiles = 8;
   // Lines of the next block of columns asked for in each step, in the shadow of the arithmetic.
-  static constexpr int kAhead = kRows == 1 ? 0 : (kCols + 1) / 2;
+  static constexpr int kAhead = (kCols + 1) / 2;
   // The tile as it lies in C.
   static constexpr int kOutCols = C::swap_ab ? kRows : kCols;
 
@@ -141,7 +141,12 @@ struct Dot {
     }
   }
 
+  // What a step asks for: nothing, into L1 lines of the next block of columns, or into L2 as many lines as it
+  // reads, from where memory is read later.
+  enum class Fetch { nothing, block, memory };
+
   // acc += rows . cols over `count` elements of k; asks for the lines at `ahead`.
+  template <Fetch kFetch>
   static TSR_INLINE void accumulate(Acc (&acc)[kRows][kCols], const char* rows, long long row_stride,
                                     const char* cols, long long col_stride, long long count,
                                     const char* ahead) {
@@ -166,8 +171,13 @@ struct Dot {
       }
     }
     for (; steps > 0; --steps) {
-      TSR_UNROLL for (int j = 0; j < kAhead; ++j) __builtin_prefetch(ahead + j * col_stride);
-      ahead += kColBytes;
+      if constexpr (kFetch == Fetch::block) {
+        TSR_UNROLL for (int j = 0; j < kAhead; ++j) __builtin_prefetch(ahead + j * col_stride);
+        ahead += kColBytes;
+      } else if constexpr (kFetch == Fetch::memory) {
+        TSR_UNROLL for (int j = 0; j < kCols; ++j) __builtin_prefetch(ahead + j * kColBytes, 0, 2);
+        ahead += kCols * kColBytes;
+      }
       step(acc, rows, row_stride, cols, col_stride);
       rows += kRowBytes;
       cols += kColBytes;
@@ -219,21 +229,28 @@ struct Dot {
           const long long count = least(block, k_end - k0);
           const bool first = k0 == k_begin, last = k0 + count == k_end;
           const char* col = cols + j * col_stride + k0 * kColSize;
-          // Each row tile asks for its share of the block that comes next: further along k, or the next
-          // columns. With one row tile there is no such time to spare, only a little distance.
+          // Each of several row tiles asks for its share of the block that comes next: further along k, or
+          // the next columns.
           const char* next =
               last ? cols + (j + kCols) * col_stride + k_begin * kColSize : col + count * kColSize;
           for (long long t = 0; t < tiles; ++t) {
             const long long i = least(i0 + t * kRows, m - kRows);
-            const char* ahead =
-                tiles == 1 ? col + 1024 : next + least(t * lines_per_tile, kCols - 1) * col_stride;
+            const char* row = rows + i * row_stride + k0 * kRowSize;
             Acc acc[kRows][kCols];
             if (first) {
               clear(acc);
             } else {
               copy(acc, held[t]);
             }
-            accumulate(acc, rows + i * row_stride + k0 * kRowSize, row_stride, col, col_stride, count, ahead);
+            if (tiles > 1) {
+              accumulate<kRows == 1 ? Fetch::nothing : Fetch::block>(
+                  acc, row, row_stride, col, col_stride, count,
+                  next + least(t * lines_per_tile, kCols - 1) * col_stride);
+            } else if (kChains == 1 && args.ahead_bytes > 0) {
+              accumulate<Fetch::memory>(acc, row, row_stride, col, col_stride, count, col + args.ahead_bytes);
+            } else {
+              accumulate<Fetch::nothing>(acc, row, row_stride, col, col_stride, count, nullptr);
+            }
             if (last) {
               finish(args, acc, offset + (i - base), i, i0 + t * kRows - i, least(kRows, i1 - i), j, j0 - j,
                      least(kCols, col_end - j));

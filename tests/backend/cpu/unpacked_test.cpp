@@ -166,6 +166,28 @@ TEST_F(Unpacked, ColumnsBeyondTheCache) {
   }
 }
 
+// Columns of cpu_dot that are asked for ahead: side by side, and with room between them.
+TEST_F(Unpacked, DotOverColumnsFromMemory) {
+  ArchSpec arch = find_arch("x86_avx512");
+  arch.compute_units = 1;
+  arch.l3.bytes = 4096;
+  for (const char* tile : {"1x16", "2x8", "3x6", "4x1"}) {
+    const KernelConfig config = testing_cpu::config("cpu_dot inst=1x16x1 tile=" + std::string(tile));
+    std::map<std::string, std::shared_ptr<CpuModule>> modules;
+    for (const char* sizes : {"n=16 k=1030", "n=41 k=67", "n=41 k=67 ldb=70", "n=41 k=67 ldb=300"}) {
+      for (int m = config.tile_m; m <= config.tile_m + 1; ++m) {
+        const Problem p = Problem::parse("gemm dtype=f32 m=" + std::to_string(m) + " " + sizes);
+        SCOPED_TRACE(to_string(p) + " | " + tile);
+        const Source source = render(lower(p), config, arch);
+        auto& module = modules[source.symbol];
+        if (!module) module = std::make_shared<CpuModule>(testing_cpu::backend(1).compile(source, ""));
+        testing_cpu::expect_right(
+            *make_unpacked_kernel(module, arch, p, Choice{config, 0, ChoiceSource::explicit_config}));
+      }
+    }
+  }
+}
+
 // Few rows times row-major bytes: columns around whole sets of 64, k around whole words and copies of A.
 TEST_F(Unpacked, InterleavedBytes) {
   if (!runs_here("x86_avx512_bf16")) GTEST_SKIP() << "this processor has no VNNI";
