@@ -81,18 +81,18 @@ inline void transpose_lines(const char* p, int64_t row_bytes, uint32_t* out, int
   }
 }
 
-// Steps of all lanes before the next ones: what is written lies together.
-constexpr int kChunk = 64;
+// Steps of 16 lanes before the next 16: long enough for the hardware to follow their lines of memory, and
+// what is written stays in L2.
+constexpr int kChunk = 1024;
 
-// How lanes along k are read and written. All but `near`: they are asked for a chunk ahead, since the
-// hardware follows too few of them.
-enum class Way { near, far, lines, stream };
+// How lanes along k are read and written. Beyond `near` whole lines of memory are asked for some way ahead.
+enum class Way { near, far, stream };
 
 // k contiguous: blocks of 16 lanes x 16 words are transposed.
 template <class W, Way kWay>
 void transpose_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* words) {
   constexpr int kBlock = 16 * W::kGroup;  // k elements
-  constexpr int kAhead = kChunk * W::kGroup * W::kBytes;
+  constexpr int kAhead = 1024;            // bytes of a lane
   const int64_t lane_bytes = s.lane_stride * W::kBytes, steps = (shape.depth + W::kGroup - 1) / W::kGroup;
   for (int lane = 0; lane < shape.live; lane += 16) {
     const int live = at_most(shape.live - lane, 16), lanes = at_most(shape.width - lane, 16);
@@ -111,7 +111,7 @@ void transpose_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* wo
         if constexpr (kWay != Way::near) {
           for (int i = 0; i < 16; ++i) _mm_prefetch(p + i * lane_bytes + kAhead, _MM_HINT_T1);
         }
-        if constexpr (W::kRaw && (kWay == Way::lines || kWay == Way::stream)) {
+        if constexpr (W::kRaw && kWay != Way::near) {
           transpose_lines<kWay == Way::stream>(p, lane_bytes, out, shape.width);
         } else if constexpr (W::kRaw) {
           transpose(p, lane_bytes, out, shape.width);
@@ -141,17 +141,14 @@ void transpose_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* wo
 template <class W>
 void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words) {
   constexpr int64_t kAtHand = int64_t{128} << 10;  // bytes that caches keep
-  constexpr int64_t kSet = 4096;                   // bytes between addresses of one set of L1
   const int64_t lane_bytes = s.lane_stride * W::kBytes;
   if (shape.stream && !shape.correction && reinterpret_cast<uintptr_t>(words) % 64 == 0 &&
       shape.width % 16 == 0) {
     transpose_lanes<W, Way::stream>(s, shape, words);
   } else if (shape.live * lane_bytes <= kAtHand) {
     transpose_lanes<W, Way::near>(s, shape, words);
-  } else if (lane_bytes % kSet != 0) {
-    transpose_lanes<W, Way::far>(s, shape, words);
   } else {
-    transpose_lanes<W, Way::lines>(s, shape, words);
+    transpose_lanes<W, Way::far>(s, shape, words);
   }
 }
 
@@ -291,21 +288,25 @@ void flip_signs(uint32_t* words, int64_t count) {
   for (int64_t i = 0; i < count; ++i) words[i] ^= 0x80808080u;
 }
 
-// Takes 128 times what each lane of up to kChunk steps holds off the sums, which begin at zero with the first
-// steps.
+// Takes 128 times what each lane of `steps` holds off the sums, which begin at zero with the first steps.
 void take_off(const uint32_t* words, int64_t steps, int width, bool first, uint32_t* sums) {
-  static_assert(kChunk * 2 * 128 < 32768);  // pairs of bytes are added up in 16 bits
+  constexpr int kPiece = 64;
+  static_assert(kPiece * 2 * 128 < 32768);  // pairs of bytes are added up in 16 bits
   const __m512i ones8 = _mm512_set1_epi8(1), ones16 = _mm512_set1_epi16(1);
-  for (int lane = 0; lane < width; lane += 16) {
-    const __mmask16 mask = static_cast<__mmask16>((1u << at_most(width - lane, 16)) - 1);
-    __m512i pairs = _mm512_setzero_si512();
-    for (int64_t step = 0; step < steps; ++step) {
-      const __m512i w = _mm512_maskz_loadu_epi32(mask, words + step * width + lane);
-      pairs = _mm512_add_epi16(pairs, _mm512_maddubs_epi16(ones8, w));
+  for (int64_t begin = 0; begin < steps; begin += kPiece, words += kPiece * width) {
+    const int piece = at_most(steps - begin, kPiece);
+    for (int lane = 0; lane < width; lane += 16) {
+      const __mmask16 mask = static_cast<__mmask16>((1u << at_most(width - lane, 16)) - 1);
+      __m512i pairs = _mm512_setzero_si512();
+      for (int step = 0; step < piece; ++step) {
+        const __m512i w = _mm512_maskz_loadu_epi32(mask, words + step * width + lane);
+        pairs = _mm512_add_epi16(pairs, _mm512_maddubs_epi16(ones8, w));
+      }
+      const __m512i sum = _mm512_slli_epi32(_mm512_madd_epi16(pairs, ones16), 7);
+      const __m512i before =
+          first && begin == 0 ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi32(mask, sums + lane);
+      _mm512_mask_storeu_epi32(sums + lane, mask, _mm512_sub_epi32(before, sum));
     }
-    const __m512i sum = _mm512_slli_epi32(_mm512_madd_epi16(pairs, ones16), 7);
-    const __m512i before = first ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi32(mask, sums + lane);
-    _mm512_mask_storeu_epi32(sums + lane, mask, _mm512_sub_epi32(before, sum));
   }
 }
 

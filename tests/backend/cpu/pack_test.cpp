@@ -99,12 +99,13 @@ TEST_P(Packers, PanelsEqualThePlainOnes) {
   }
 }
 
-// More lines than caches keep, whole pages apart and not, to panels in the caches and past them.
+// More lines than caches keep, whole pages apart and not, and longer than what is packed of a line at a time,
+// to panels in the caches and past them.
 TEST_P(Packers, PanelsOfLinesFarApartEqualThePlainOnes) {
   constexpr int kWidth = 48;
   for (const Kind& kind : kKinds) {
-    const int64_t page = 4096 / bytes_of(kind.type), depth = 100 * kind.group + 3;
-    for (const int64_t line : {page, page + 7}) {
+    const int64_t pages = 8192 / bytes_of(kind.type), depth = 1100 * kind.group + 3;
+    for (const int64_t line : {pages, pages + 7}) {
       const GuardedBuffer source =
           bytes(static_cast<size_t>(((kWidth - 1) * line + depth) * bytes_of(kind.type)));
       for (const bool stream : {false, true}) {
