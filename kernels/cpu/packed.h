@@ -76,8 +76,8 @@ struct Packed {
       const char* line = c + at * stride;
 #pragma GCC unroll 8
       for (int i = 0; i < Config::tile_n * kSize; i += Ahead::kLine) __builtin_prefetch(line + i, 1);
-      // Columns of groups may begin amid a line.
-      if constexpr (Config::a_table) __builtin_prefetch(line + p.cols * kSize - 1, 1);
+      // Columns of groups, and rows that are no lines, may begin amid one.
+      if (Config::a_table || stride % Ahead::kLine != 0) __builtin_prefetch(line + p.cols * kSize - 1, 1);
     }
   }
 
@@ -243,6 +243,11 @@ struct Packed {
         partial = false;
       }
     }
+    if constexpr (kLive == kVectors && kStreams) {
+      if (p.far_c == kFarStreamed && !partial && rows == kHeight && p.cols == Config::tile_n &&
+          p.epilogue->plain && rows_are_lines(p))
+        return stream_tile<kHeight>(acc, p, row);
+    }
     if constexpr (kLive == kVectors && kBare) {
       if (!partial && rows == kHeight && p.cols == Config::tile_n && p.epilogue->plain)
         return store_bare<kHeight>(acc, p, row);
@@ -274,19 +279,40 @@ struct Packed {
     finish(buffer, p, row, skip, rows);
   }
 
+  // Tiles that go past the caches: their rows are whole lines of memory, which rows_are_lines has to find.
+  static constexpr bool kStreams =
+      kLeaves && !E::kRowTable && Config::tile_n * bytes_of(Config::type_out) % Ahead::kLine == 0;
+  static TSR_INLINE bool rows_are_lines(const PackedArgs& p) {
+    constexpr int kSize = bytes_of(Config::type_out);
+    const auto at = reinterpret_cast<unsigned long long>(p.epilogue->c) + p.col0 * kSize;
+    return (at | (p.epilogue->c_stride * kSize)) % Ahead::kLine == 0;
+  }
+  // A whole tile. Rows that another tile stores too get the same values twice.
+  template <int kHeight>
+  static TSR_INLINE void stream_tile(const U (&acc)[kHeight][kVectors], const PackedArgs& p, long long row) {
+    constexpr int kSize = bytes_of(Config::type_out);
+    const long long stride = p.epilogue->c_stride * kSize;
+    char* c = static_cast<char*>(p.epilogue->c) + (p.row0 + row) * stride + p.col0 * kSize;
+#pragma GCC unroll 32
+    for (int r = 0; r < kHeight; ++r, c += stride) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        if constexpr (kSize == 4) {
+          stream_whole(c + v * L * kSize, acc[r][v]);
+        } else if constexpr (Config::type_out == Type::bf16) {
+          stream_whole(c + v * L * kSize, float_to_bf16<L>(as_float<L>(acc[r][v])));
+        } else {
+          stream_whole(c + v * L * kSize, float_to_half(as_float<L>(acc[r][v])));
+        }
+      }
+    }
+  }
+
   // A whole tile. Rows that another tile stores too get the same values twice.
   template <int kHeight>
   static TSR_INLINE void store_bare(const U (&acc)[kHeight][kVectors], const PackedArgs& p, long long row) {
     const long long stride = p.epilogue->c_stride * 4;
     char* c = static_cast<char*>(p.epilogue->c) + (p.row0 + row) * stride + p.col0 * 4;
-    if (p.far_c == kFarStreamed && (reinterpret_cast<unsigned long long>(c) | stride) % (4 * L) == 0) {
-#pragma GCC unroll 32
-      for (int r = 0; r < kHeight; ++r, c += stride) {
-#pragma GCC unroll 8
-        for (int v = 0; v < kVectors; ++v) stream_whole(c + v * L * 4, acc[r][v]);
-      }
-      return;
-    }
 #pragma GCC unroll 32
     for (int r = 0; r < kHeight; ++r, c += stride) {
 #pragma GCC unroll 8

@@ -162,8 +162,13 @@ class PackedKernel : public CpuKernel {
       args.cols = std::min(tile_n, n1 - n);
       args.col0 = n;
       char* own = packed + (keeps_b ? (n - n0) / tile_n * panel : 0);
-      set_b(args, b, block, n, n1, own, !keeps_b || (first && !whole));
-      set_ahead(args, ahead && n + tile_n < n1, panel);
+      const bool packs = !keeps_b || (first && !whole);
+      set_b(args, b, block, n, n1, own, packs);
+      if (packs && plan_.fetches_b) {
+        set_unpacked_ahead(args, b, block, n + tile_n, n1);
+      } else {
+        set_ahead(args, ahead && n + tile_n < n1, panel);
+      }
       args.partial = args.first && args.last ? nullptr : sums + (n - n0) * 4;
       entry_(&args);
     }
@@ -199,6 +204,14 @@ class PackedKernel : public CpuKernel {
         packed ? static_cast<const char*>(args.b) + (view_.b_prepacked ? prepacked_.panel_bytes() : panel)
                : nullptr;
     args.next_b_bytes = panel;
+  }
+
+  // The columns from n on that the next panel is packed from.
+  void set_unpacked_ahead(tsr::PackedArgs& args, const char* b, const PackedBlock& block, int64_t n,
+                          int64_t n1) const {
+    const int64_t column = view_.b.col_stride * bytes_of(view_.b.type);
+    args.next_b = n < n1 ? b + n * column + block.k0 * bytes_of(view_.b.type) : nullptr;
+    args.next_b_bytes = std::min<int64_t>(plan_.tile_n, n1 - n) * column;
   }
 
   // The columns past plan_.n of a B whose rows are contiguous, each to a line of its own.

@@ -49,6 +49,7 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
   }
   far_c = how_far_c(view, arch);
   choose_depth(view, config);
+  fetches_b = fetch_pays(view, arch);
   choose_rows(view, config, arch);
   choose_cols(view, config, arch);
   strip = cols;
@@ -81,6 +82,15 @@ bool PackedPlan::a_fits_in_place(const GemmView& view, const Instruction& inst) 
          view.a.row_major() && view.k % group == 0;
 }
 
+// Columns of B side by side in memory, each as long as a block of k, that are not in L2 when they are packed,
+// and a panel of them small beside what is kept there.
+bool PackedPlan::fetch_pays(const GemmView& view, const ArchSpec& arch) const {
+  const Operand& b = view.b;
+  const int64_t column = b.col_stride * bytes_of(b.type);
+  return copies_b && !b_in_place && b.plain() && b.row_stride == 1 && b.col_stride < 2 * depth &&
+         column * view.n > arch.l2.bytes / 2 && column * tile_n <= arch.l2.bytes / 8;
+}
+
 // C is far beyond L2, where a row tile's lines of it are no run that the processor sees coming: more panels
 // than one, or narrow rows amid those of other groups, or rows of one strided part. What is left of it in
 // half of the last-level cache is not worth reading its lines before they are written.
@@ -88,7 +98,8 @@ tsr::FarC PackedPlan::how_far_c(const GemmView& view, const ArchSpec& arch) cons
   const bool scattered = view.c_rows || (n <= tile_n && view.groups > 1 && view.c.row_stride > view.n);
   const int64_t row = view.c.row_stride * bytes_of(view.c.type), bytes = row * (scattered ? view.m : most_m);
   if (bytes <= arch.l2.bytes || (n <= tile_n && !scattered)) return tsr::kFarIgnored;
-  return !scattered && bytes > arch.l3.bytes / 2 ? tsr::kFarStreamed : tsr::kFarFetched;
+  const bool streamed = !scattered && bytes > arch.l3.bytes / 2 && row % kCacheLine == 0;
+  return streamed ? tsr::kFarStreamed : tsr::kFarFetched;
 }
 
 // The grid of pieces that costs the slowest thread least. Packing an element costs about as much as

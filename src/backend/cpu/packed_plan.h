@@ -37,6 +37,7 @@ struct PackedPlan {
   bool by_blocks;   // all panels of a block are packed at once: lines of memory run across them
   tsr::FarC far_c;  // how the kernel writes C
   bool copies_b;    // there are panels to pack
+  bool fetches_b;   // what the next one is packed from is fetched while one is used
   bool one_block;   // nothing is copied and no sums are kept: a run needs no workspace
   std::vector<PackedTask> tasks;
   int64_t most_m = 0, most_n = 0, most_k = 0;  // of a task
@@ -68,6 +69,7 @@ struct PackedPlan {
   bool words_at_edge(const GemmView& view, const KernelConfig& config, const Instruction& inst,
                      const ArchSpec& arch) const;
   bool a_fits_in_place(const GemmView& view, const Instruction& inst) const;
+  bool fetch_pays(const GemmView& view, const ArchSpec& arch) const;
   tsr::FarC how_far_c(const GemmView& view, const ArchSpec& arch) const;
   void choose_grid(const GemmView& view, int64_t workers, int64_t* grid_m, int64_t* grid_n) const;
   int64_t row_pieces(const GemmView& view, const ArchSpec& arch) const;

@@ -202,8 +202,9 @@ TEST(Packed, OperandsFarBeyondTheCaches) {
     for (const char* sizes :
          {"m=61 n=96 ldc=96", "m=201 n=96 ldc=96", "m=201 n=96 ldc=97", "m=201 n=101 ldc=112",
           "m=201 n=96 ldc=112 beta=1", "m=201 n=96 ldc=96 epilogue=relu"}) {
-      for (const char* k : {" k=3", " k=170", " k=70 prepack=b"}) {
-        const Problem p = Problem::parse("gemm dtype=f32 " + std::string(sizes) + k);
+      for (const char* k : {"dtype=f32 k=3", "dtype=f32 k=170", "dtype=f32 k=70 prepack=b", "dtype=bf16 k=70",
+                            "dtype=f16 k=33", "dtype=bf16 out=f32 k=33"}) {
+        const Problem p = Problem::parse("gemm " + std::string(sizes) + " " + k);
         SCOPED_TRACE(to_string(p) + " | " + name);
         KernelConfig c = plain;
         c.preshuffle = p.prepack_b;
