@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "core/gemm_view.h"
 #include "cpu_gemm_cases.h"
+#include "cpu_packing.h"
 #include "cpu_peaks.h"
 #include "tessera/error.h"
 #include "tune/bench.h"
@@ -205,32 +206,6 @@ Json peak_share(const Options& o, const std::vector<Peak>& peaks) {
   return out;
 }
 
-// Packing a K-contiguous B that lies in the last-level cache.
-Json packing() {
-  Json out = Json::array();
-  for (const char* dtype : {"f32", "bf16", "i8"}) {
-    const Problem p = Problem::parse("gemm m=256 n=2048 k=2048 prepack=b dtype=" + std::string(dtype));
-    DispatcherOptions options;
-    options.threads = 1;
-    Dispatcher dispatcher(options);
-    try {
-      const Kernel& kernel = dispatcher.get(p);
-      Operands operands(p, FillKind::uniform, 1, Operands::kTimingAlign);
-      const Buffers buffers = operands.bind(kernel);
-      const Repeated work = [&](int repeats) {
-        for (int i = 0; i < repeats; ++i) kernel.pack_b(operands.b(), const_cast<void*>(buffers.b));
-      };
-      const double us = measure({&work, 1}, {.budget_ms = 200})[0].median_us;
-      const double bytes = static_cast<double>(p.n * p.k) * bytes_of(p.b);
-      std::printf("  packing %-5s 2048 x 2048, k-contiguous: %6.1f GB/s of B read, as much written\n", dtype,
-                  bytes / us / 1e3);
-      out.push(
-          Json::object({{"dtype", dtype}, {"bytes", bytes}, {"us", us}, {"read_gb_s", bytes / us / 1e3}}));
-    } catch (const Error& e) { std::printf("  packing %s: %s\n", dtype, e.what()); }
-  }
-  return out;
-}
-
 // A call through a prepared kernel, in nanoseconds.
 Json call_cost() {
   Json out = Json::array();
@@ -341,7 +316,7 @@ int run(const Options& o) {
     save(json, "machine",
          Json::object({{"peaks_gops", rates},
                        {"share_of_peak", peak_share(o, peaks)},
-                       {"packing", packing()},
+                       {"packing", measure_packing()},
                        {"call_cost", call_cost()}}));
     return 0;
   }
