@@ -66,12 +66,11 @@ struct Plain {
   }
 
   template <size_t W>
-  static void add(const float* values, const uint32_t* order, uint32_t count, const uint64_t* masks, size_t,
-                  float* sums) {
-    for (uint32_t i = 0; i < count; ++i) {
+  static void add(const ForestScratch& s, const uint32_t* ends, uint32_t count, size_t, float* sums) {
+    for (uint32_t i = 0; i < ends[count - 1]; ++i) {
       for (size_t w = 0; w < W; ++w) {
-        for (uint64_t left = masks[order[i] * W + w]; left; left &= left - 1)
-          sums[w * 64 + static_cast<size_t>(std::countr_zero(left))] += values[i];
+        for (uint64_t left = s.rows[s.order[i] * W + w]; left; left &= left - 1)
+          sums[w * 64 + static_cast<size_t>(std::countr_zero(left))] += s.values[i];
       }
     }
   }
@@ -83,24 +82,22 @@ struct Memory {
     uint64_t words[Forest::kRows / 64];
   };
   std::vector<uint16_t> answers;
-  std::vector<uint32_t> places, order;
+  std::vector<uint64_t> arrivals;
+  std::vector<uint32_t> order;
   std::vector<float> values;
-  std::vector<Mask> masks, place_rows;
+  std::vector<Mask> masks, rows;
 
-  ForestScratch take(size_t tests, size_t forks, size_t leaves) {
+  // Of so many trees together.
+  ForestScratch take(size_t tests, size_t most_forks, size_t most_leaves) {
     const auto grow = [](auto& list, size_t size) {
       if (list.size() < size) list.resize(size);
       return list.data();
     };
-    // One place past the last is written before it is known whether there is anything to put there.
-    const size_t all = forks + leaves + 2;
-    return {grow(answers, tests),
-            grow(masks, tests + kForestSharedMasks)->words,
-            grow(places, all),
-            grow(place_rows, all)->words,
-            static_cast<uint32_t>(forks + 1),
-            grow(order, leaves),
-            grow(values, leaves)};
+    // One past the last is written before it is known whether there is anything to put there.
+    const size_t all = most_forks + 1;
+    return {grow(answers, tests),       grow(masks, tests)->words,      grow(arrivals, all + most_leaves + 1),
+            static_cast<uint32_t>(all), grow(rows, 1 + 2 * all)->words, grow(order, most_leaves),
+            grow(values, most_leaves)};
   }
 };
 
@@ -130,35 +127,37 @@ ForestRows::ForestRows(const Forest& forest) {
     thresholds_.insert(thresholds_.end(), list.begin(), list.end());
   }
   first_test_.push_back(static_cast<uint32_t>(thresholds_.size()));
-  if (thresholds_.size() + kForestSharedMasks > std::numeric_limits<uint16_t>::max() + size_t{1})
+  if (thresholds_.size() > ForestTables::kMostTests)
     throw Error(ErrorCode::unsupported, "regression trees with more than 65534 different tests");
   const auto test_of = [&](const ForestNode& n) {
     const auto begin = thresholds_.begin() + first_test_[n.feature],
                end = thresholds_.begin() + first_test_[n.feature + size_t{1}];
     return static_cast<uint32_t>(std::lower_bound(begin, end, n.value) - thresholds_.begin());
   };
-  std::vector<uint16_t> child;  // of a tree, each node as its parent names it
+  const auto is_leaf = [](const ForestNode& n) { return n.feature == ForestNode::kLeaf; };
+  nodes_.reserve(nodes.size());
   for (size_t t = 0; t < forest.trees(); ++t) {
     const size_t root = forest.roots()[t],
                  end = t + 1 < forest.trees() ? forest.roots()[t + 1] : nodes.size();
     const auto tree = nodes.subspan(root, end - root);
-    uint32_t forks = 0, leaves = 0;
-    child.clear();
-    for (const ForestNode& n : tree) {
-      child.push_back(
-          static_cast<uint16_t>(n.feature == ForestNode::kLeaf ? ForestTables::kLeaf | leaves++ : forks++));
-    }
-    trees_.push_back(
-        {static_cast<uint32_t>(forks_.size()), static_cast<uint32_t>(leaves_.size()), child.front()});
+    roots_.push_back(static_cast<uint32_t>(root) | (is_leaf(tree[0]) ? ForestTables::kLeafRoot : 0));
+    size_t forks = 0;
     for (size_t i = 0; i < tree.size(); ++i) {
-      if (tree[i].feature == ForestNode::kLeaf) {
-        leaves_.push_back(tree[i].value);
-      } else {
-        forks_.push_back({test_of(tree[i]), child[i + 1], child[tree[i].right]});
+      if (is_leaf(tree[i])) {
+        nodes_.push_back(std::bit_cast<uint32_t>(tree[i].value));
+        continue;
       }
+      const size_t right = tree[i].right - i;
+      if (right > ForestTables::kMostRight) {
+        throw Error(ErrorCode::unsupported, "a regression tree of more than 16382 nodes on one side",
+                    "train it with less depth");
+      }
+      nodes_.push_back(ForestTables::fork(test_of(tree[i]), static_cast<uint32_t>(right),
+                                          is_leaf(tree[i + 1]), is_leaf(tree[i + right])));
+      ++forks;
     }
-    most_forks_ = std::max<size_t>(most_forks_, forks);
-    most_leaves_ = std::max<size_t>(most_leaves_, leaves);
+    most_forks_ = std::max(most_forks_, forks);
+    most_leaves_ = std::max(most_leaves_, tree.size() - forks);
   }
 }
 
@@ -167,12 +166,11 @@ void ForestRows::add(std::span<const float* const> columns, std::span<const uint
   static WalkRows* const quickest =
       has_avx512_rows() && avx512_walk_rows() ? avx512_walk_rows() : plain_walk_rows();
   thread_local Memory memory;
-  const ForestTables tables = {trees_.data(),
-                               forks_.data(),
-                               leaves_.data(),
+  const ForestTables tables = {nodes_.data(),
+                               roots_.data(),
                                thresholds_.data(),
                                first_test_.data(),
-                               static_cast<uint32_t>(trees_.size()),
+                               static_cast<uint32_t>(roots_.size()),
                                static_cast<uint32_t>(first_test_.size() - 1)};
   const ForestScratch scratch =
       memory.take(thresholds_.size(), most_forks_ * kForestSideBySide, most_leaves_ * kForestSideBySide);

@@ -11,38 +11,37 @@
 namespace tessera {
 
 // What a walk of rows goes by. Tests are the distinct pairs of a feature and a threshold, by feature and then
-// ascending. A child is a fork's index in its tree or, with kLeaf, a leaf's.
-struct ForestFork {
-  uint32_t test;
-  uint16_t left, right;
-};
-struct ForestTree {
-  uint32_t forks, leaves;  // the first of each
-  uint16_t root;           // as a child
-};
+// ascending. A node is 32 bits, trees in preorder: of a leaf its value; of a fork its test, how far on the
+// right child is, and which of its children are leaves.
 struct ForestTables {
-  static constexpr uint32_t kLeaf = 0x8000;
-  const ForestTree* trees;
-  const ForestFork* forks;
-  const float* leaves;
+  static constexpr int kLeftLeaf = 30;
+  static constexpr uint32_t kLeafRoot = uint32_t{1} << 31, kMostTests = 0xfffe, kMostRight = 0x3fff;
+  static uint32_t fork(uint32_t test, uint32_t right, bool left_leaf, bool right_leaf) {
+    return test | right << 16 | uint32_t{left_leaf} << kLeftLeaf | uint32_t{right_leaf} << (kLeftLeaf + 1);
+  }
+  static uint32_t test(uint32_t fork) { return fork & 0xffff; }
+  static uint32_t right(uint32_t fork) { return fork >> 16 & kMostRight; }
+  static uint32_t left_is_leaf(uint32_t fork) { return fork >> kLeftLeaf & 1; }
+  static uint32_t right_is_leaf(uint32_t fork) { return fork >> 31; }
+
+  const uint32_t* nodes;
+  const uint32_t* roots;  // of the trees, with kLeafRoot where that is all of one
   const float* thresholds;
   const uint32_t* first_test;  // of each feature, and their number
   uint32_t count, features;    // of trees
 };
 
 constexpr uint32_t kForestSideBySide = 16;  // trees walked at a time
-constexpr uint32_t kForestSharedMasks = 2;
 
-// Memory of a walk. A place is a tree's number, from 16 bits up, and a child of it; forks come first, leaves
-// from `most_forks` on.
+// Memory of a walk.
 struct ForestScratch {
-  uint16_t* answers;     // of each test, the number of a mask
-  uint64_t* masks;       // rows whose feature is less
-  uint32_t* places;      // where rows have arrived
-  uint64_t* place_rows;  // which rows
+  uint16_t* answers;   // of each test
+  uint64_t* masks;     // rows whose feature is less
+  uint64_t* arrivals;  // at forks and, from `most_forks` on, at leaves
   uint32_t most_forks;
-  uint32_t* order;  // of leaves
-  float* values;    // theirs, in that order
+  uint64_t* rows;   // which ones, by their place
+  uint32_t* order;  // of leaves, the places
+  float* values;    // of leaves, in that order
 };
 
 using WalkRows = void(const ForestTables& f, const ForestScratch& s, const float* const* columns,
@@ -53,7 +52,8 @@ bool has_avx512_rows();        // whether the processor has it
 
 class ForestRows {
  public:
-  explicit ForestRows(const Forest& forest);  // Error(unsupported) beyond 65534 tests
+  // Error(unsupported) beyond 65534 tests, and where a fork's left side has more than 16382 nodes.
+  explicit ForestRows(const Forest& forest);
 
   // sums[r] += the sum of all trees for row r < rows <= Forest::kRows, tree by tree in their order, in float:
   // bit for bit what a walk of each row through each tree adds up to. columns[f] points to feature f of
@@ -63,9 +63,8 @@ class ForestRows {
            WalkRows* walk = nullptr) const;
 
  private:
-  std::vector<ForestTree> trees_;
-  std::vector<ForestFork> forks_;
-  std::vector<float> leaves_, thresholds_;
+  std::vector<uint32_t> nodes_, roots_;
+  std::vector<float> thresholds_;
   std::vector<uint32_t> first_test_;
   size_t most_forks_ = 0, most_leaves_ = 0;  // of a tree
 };

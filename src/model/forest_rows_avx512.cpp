@@ -77,24 +77,75 @@ struct Avx512 {
     }
   }
 
+  // Trees of at most 32 leaves reached are looked up by the leaf that each row has arrived at. Of others
+  // each row's value is spread out before.
+  template <size_t W>
+  struct Spread {
+    static constexpr uint32_t kLookedUp = 32;
+    alignas(64) float table[kLookedUp];
+    alignas(64) uint8_t leaf[W * 64];
+    alignas(64) float value[W * 64];
+    uint32_t leaves;
+  };
+
+  template <size_t W>
+  static void spread(const ForestScratch& s, uint32_t begin, uint32_t end, Spread<W>& to) {
+    to.leaves = end - begin;
+    if (to.leaves > Spread<W>::kLookedUp) {
+      for (uint32_t i = begin; i < end; ++i) {
+        const __m512 value = _mm512_set1_ps(s.values[i]);
+        const char* const from = reinterpret_cast<const char*>(s.rows + size_t{s.order[i]} * W);
+        for (size_t j = 0; j < W * 4; ++j) {
+          __mmask16 m;
+          __builtin_memcpy(&m, from + 2 * j, sizeof m);
+          _mm512_mask_storeu_ps(to.value + kLanes * j, m, value);
+        }
+      }
+      return;
+    }
+    for (uint32_t i = 0; i < to.leaves; ++i) to.table[i] = s.values[begin + i];
+    __m512i leaf[W];
+    for (size_t w = 0; w < W; ++w) leaf[w] = _mm512_setzero_si512();
+    for (uint32_t i = 1; i < to.leaves; ++i) {
+      const __m512i number = _mm512_set1_epi8(static_cast<char>(i));
+      const uint64_t* const rows = s.rows + size_t{s.order[begin + i]} * W;
+      for (size_t w = 0; w < W; ++w) leaf[w] = _mm512_mask_mov_epi8(leaf[w], rows[w], number);
+    }
+    for (size_t w = 0; w < W; ++w) _mm512_store_si512(to.leaf + 64 * w, leaf[w]);
+  }
+
   // The sums of 128 rows at a time stay in registers.
   template <size_t W>
-  static void add(const float* values, const uint32_t* order, uint32_t count, const uint64_t* masks,
-                  size_t rows, float* sums) {
+  static void add(const ForestScratch& s, const uint32_t* ends, uint32_t count, size_t rows, float* sums) {
     constexpr size_t kVectors = 8;
+    thread_local Spread<W> trees[kForestSideBySide];
+    for (uint32_t t = 0; t < count; ++t) spread(s, t ? ends[t - 1] : 0, ends[t], trees[t]);
     for (size_t first = 0; first < rows; first += kLanes * kVectors) {
       __m512 sum[kVectors];
       for (size_t j = 0; j < kVectors; ++j) sum[j] = _mm512_loadu_ps(sums + first + kLanes * j);
-      for (uint32_t i = 0; i < count; ++i) {
-        const __m512 value = _mm512_set1_ps(values[i]);
-        const char* const from = reinterpret_cast<const char*>(masks + order[i] * W) + first / 8;
-        for (size_t j = 0; j < kVectors; ++j) {
-          __mmask16 m;
-          __builtin_memcpy(&m, from + 2 * j, sizeof m);
-          sum[j] = _mm512_mask_add_ps(sum[j], m, sum[j], value);
+      for (uint32_t t = 0; t < count; ++t) {
+        const Spread<W>& tree = trees[t];
+        const auto leaf = [&](size_t j) {
+          return _mm512_cvtepu8_epi32(
+              _mm_load_si128(reinterpret_cast<const __m128i*>(tree.leaf + first + kLanes * j)));
+        };
+        if (tree.leaves <= kLanes) {
+          const __m512 table = _mm512_load_ps(tree.table);
+          for (size_t j = 0; j < kVectors; ++j)
+            sum[j] = _mm512_add_ps(sum[j], _mm512_permutexvar_ps(leaf(j), table));
+        } else if (tree.leaves <= Spread<W>::kLookedUp) {
+          const __m512 low = _mm512_load_ps(tree.table), high = _mm512_load_ps(tree.table + kLanes);
+          for (size_t j = 0; j < kVectors; ++j)
+            sum[j] = _mm512_add_ps(sum[j], _mm512_permutex2var_ps(low, leaf(j), high));
+        } else {
+          for (size_t j = 0; j < kVectors; ++j)
+            sum[j] = _mm512_add_ps(sum[j], _mm512_load_ps(tree.value + first + kLanes * j));
         }
       }
-      for (size_t j = 0; j < kVectors; ++j) _mm512_storeu_ps(sums + first + kLanes * j, sum[j]);
+      for (size_t j = 0; j < kVectors; ++j) {
+        if (first + kLanes * j < rows)
+          _mm512_mask_storeu_ps(sums + first + kLanes * j, live(first + kLanes * j, rows), sum[j]);
+      }
     }
   }
 };

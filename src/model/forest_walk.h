@@ -11,8 +11,21 @@
 namespace tessera {
 namespace {
 
-// What all rows answer alike is one of two masks that many tests share.
-constexpr uint32_t kNone = 0, kAll = 1;
+// What all rows answer alike has no mask; else the answer is kBoth + the number of one.
+constexpr uint32_t kRight = 0, kLeft = 1, kBoth = 2;
+
+// Where rows arrive: at a node of one of the trees that are walked side by side. `place` says where in
+// ForestScratch::rows they are.
+struct Arrival {
+  static constexpr int kPlace = 32, kTree = 59;
+  uint64_t word;
+
+  static uint64_t of(uint64_t tree, uint32_t node) { return tree << kTree | node; }
+  uint32_t node() const { return static_cast<uint32_t>(word); }
+  uint32_t place() const { return static_cast<uint32_t>(word >> kPlace & ((1u << (kTree - kPlace)) - 1)); }
+  uint64_t tree() const { return word >> kTree; }
+};
+static_assert(kForestSideBySide <= 32);
 
 // Masks of W words.
 template <class Isa, size_t W>
@@ -21,14 +34,13 @@ class Walk {
   Walk(const ForestTables& f, const ForestScratch& s, size_t rows) : f_(f), s_(s), rows_(rows) {
     for (size_t w = 0; w < W; ++w) {
       const size_t left = rows > w * 64 ? rows - w * 64 : 0;
-      s.masks[kNone * W + w] = 0;
-      s.masks[kAll * W + w] = left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
+      s.rows[w] = left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
     }
   }
 
   void answer(const float* const* columns, const uint8_t* same) {
     uint16_t* answers = s_.answers;
-    uint32_t masks = kForestSharedMasks;
+    uint32_t masks = 0;
     for (uint32_t feature = 0; feature < f_.features; ++feature) {
       const float* const thresholds = f_.thresholds + f_.first_test[feature];
       const uint32_t tests = f_.first_test[feature + 1] - f_.first_test[feature];
@@ -38,10 +50,10 @@ class Walk {
       if (!same[feature]) Isa::range(column, rows_, least, most);
       const uint32_t none = Isa::not_above(thresholds, tests, least),
                      some = Isa::not_above(thresholds, tests, most) - none;
-      for (uint32_t t = 0; t < none; ++t) *answers++ = kNone;
-      for (uint32_t t = 0; t < some; ++t) *answers++ = static_cast<uint16_t>(masks + t);
-      for (uint32_t t = none + some; t < tests; ++t) *answers++ = kAll;
-      Isa::template less<W>(column, thresholds + none, some, s_.masks + masks * W);
+      for (uint32_t t = 0; t < none; ++t) *answers++ = kRight;
+      for (uint32_t t = 0; t < some; ++t) *answers++ = static_cast<uint16_t>(kBoth + masks + t);
+      for (uint32_t t = none + some; t < tests; ++t) *answers++ = kLeft;
+      Isa::template less<W>(column, thresholds + none, some, s_.masks + size_t{masks} * W);
       masks += some;
     }
   }
@@ -50,55 +62,73 @@ class Walk {
     for (uint32_t first = 0; first < f_.count; first += kForestSideBySide) {
       const uint32_t count =
           f_.count - first < kForestSideBySide ? f_.count - first : uint32_t{kForestSideBySide};
-      const uint32_t reached = descend(f_.trees + first, count);
-      order(f_.trees + first, count, reached);
-      Isa::template add<W>(s_.values, s_.order, reached, s_.place_rows + size_t{s_.most_forks} * W, rows_,
-                           sums);
+      const uint32_t reached = descend(f_.roots + first, count);
+      uint32_t ends[kForestSideBySide + 1];
+      order(count, reached, ends);
+      Isa::template add<W>(s_, ends, count, rows_, sums);
     }
   }
 
  private:
   // Rows go from fork to fork, first come first served, until all are at leaves; returns how many leaves.
   // Forks of several trees alternate, so that they do not wait for one another. Where there are no rows,
-  // nothing is handed on; no branch decides on that, or on what is a leaf, since nothing predicts it.
-  uint32_t descend(const ForestTree* trees, uint32_t count) {
-    uint32_t* __restrict const places = s_.places;
-    uint64_t* const place_rows = s_.place_rows;
+  // nothing is handed on, and where all go the same way, they stay where they are; no branch decides on
+  // that, or on what is a leaf, since nothing predicts it.
+  uint32_t descend(const uint32_t* roots, uint32_t count) {
+    const uint16_t* const answers = s_.answers;
     const uint64_t* const masks = s_.masks;
-    // The place of the next fork and, 32 bits up, of the next leaf.
-    uint64_t ends = uint64_t{s_.most_forks} << 32;
-    const auto hand_on = [&](uint32_t tree, uint32_t child, auto rows) {
-      static_assert(ForestTables::kLeaf == 1 << 15);
-      const uint32_t shift = child >> 10 & 32;  // 32 of a leaf
-      const auto at = static_cast<uint32_t>(ends >> shift);
-      places[at] = tree + child;
-      Isa::store(place_rows + size_t{at} * W, rows);
-      ends += Isa::any(rows) << shift;
+    uint64_t* const rows_at = s_.rows;
+    const uint32_t* const nodes = f_.nodes;
+    uint64_t* const leaves = s_.arrivals + s_.most_forks;
+    uint64_t *next = s_.arrivals, *next_leaf = leaves;
+    uint64_t place = 1;  // the first is of all rows
+    const auto hand_on = [&](uint64_t arrival, uint64_t leaf, uint64_t any) {
+      __builtin_prefetch(nodes + static_cast<uint32_t>(arrival));
+      *(leaf ? next_leaf : next) = arrival;
+      next += any & ~leaf;
+      next_leaf += any & leaf;
     };
-    const auto all = Isa::template load<W>(masks + kAll * W);
-    for (uint32_t t = 0; t < count; ++t) hand_on(t << 16, trees[t].root, all);
-    for (uint32_t at = 0; at < static_cast<uint32_t>(ends); ++at) {
-      const uint32_t place = places[at], tree = place & 0xffff0000;
-      const ForestFork& fork = f_.forks[trees[place >> 16].forks + (place & 0xffff)];
-      const auto less = Isa::template load<W>(masks + size_t{s_.answers[fork.test]} * W);
-      const auto rows = Isa::template load<W>(place_rows + size_t{at} * W);
-      const auto left = Isa::both(rows, less), right = Isa::without(rows, less);
-      hand_on(tree, fork.left, left);
-      hand_on(tree, fork.right, right);
+    for (uint32_t t = 0; t < count; ++t) {
+      const uint32_t root = roots[t];
+      hand_on(Arrival::of(t, root & ~ForestTables::kLeafRoot), root / ForestTables::kLeafRoot, 1);
     }
-    return static_cast<uint32_t>(ends >> 32) - s_.most_forks;
+    for (const uint64_t* at = s_.arrivals; at != next; ++at) {
+      const uint64_t from = *at;
+      const uint32_t fork = nodes[static_cast<uint32_t>(from)];
+      const uint32_t answer = answers[ForestTables::test(fork)];
+      if (answer < kBoth) {
+        hand_on(from + (answer == kLeft ? 1 : ForestTables::right(fork)),
+                fork >> (ForestTables::kLeftLeaf + (answer == kLeft ? 0 : 1)) & 1, 1);
+        continue;
+      }
+      const auto less = Isa::template load<W>(masks + size_t{answer - kBoth} * W);
+      const auto rows = Isa::template load<W>(rows_at + size_t{Arrival{from}.place()} * W);
+      const auto left = Isa::both(rows, less), right = Isa::without(rows, less);
+      Isa::store(rows_at + place * W, left);
+      Isa::store(rows_at + (place + 1) * W, right);
+      const uint64_t lefts = Isa::any(left), rights = Isa::any(right), parted = lefts & rights;
+      constexpr uint64_t kPlace = (uint64_t{1} << Arrival::kTree) - (uint64_t{1} << Arrival::kPlace);
+      const uint64_t to = from ^ ((from ^ place << Arrival::kPlace) & (0 - parted) & kPlace);
+      hand_on(to + 1, ForestTables::left_is_leaf(fork), lefts);
+      hand_on(to + (parted << Arrival::kPlace) + ForestTables::right(fork), ForestTables::right_is_leaf(fork),
+              rights);
+      place += 2 * parted;
+    }
+    return static_cast<uint32_t>(next_leaf - leaves);
   }
 
-  // Leaves in the order of their trees, in which sums are added up.
-  void order(const ForestTree* trees, uint32_t count, uint32_t reached) {
-    uint32_t end[kForestSideBySide + 1] = {};
-    const uint32_t* const places = s_.places + s_.most_forks;
-    for (uint32_t i = 0; i < reached; ++i) ++end[(places[i] >> 16) + 1];
-    for (uint32_t t = 1; t < count; ++t) end[t] += end[t - 1];
+  // Leaves that rows arrived at in the order of their trees, in which sums are added up; those of tree t end
+  // at ends[t].
+  void order(uint32_t count, uint32_t reached, uint32_t* ends) {
+    for (uint32_t t = 0; t <= kForestSideBySide; ++t) ends[t] = 0;
+    const uint64_t* const arrivals = s_.arrivals + s_.most_forks;
+    for (uint32_t i = 0; i < reached; ++i) ++ends[Arrival{arrivals[i]}.tree() + 1];
+    for (uint32_t t = 1; t < count; ++t) ends[t] += ends[t - 1];
     for (uint32_t i = 0; i < reached; ++i) {
-      const uint32_t tree = places[i] >> 16, at = end[tree]++;
-      s_.order[at] = i;
-      s_.values[at] = f_.leaves[trees[tree].leaves + (places[i] & (ForestTables::kLeaf - 1))];
+      const Arrival leaf{arrivals[i]};
+      const uint32_t at = ends[leaf.tree()]++;
+      s_.order[at] = leaf.place();
+      __builtin_memcpy(s_.values + at, f_.nodes + leaf.node(), sizeof(float));
     }
   }
 
