@@ -14,6 +14,7 @@ namespace {
 using In = const FeatureInput&;
 
 double log2_of(double x) { return std::log2(std::max(x, 1.0)); }
+double log2_of(In f, double x) { return f.logs.log2(std::max(x, 1.0)); }
 
 // Share of the whole a part takes, 0 when there is no whole.
 double share(double part, double whole) { return whole > 0 ? part / whole : 0.0; }
@@ -97,12 +98,12 @@ constexpr FeatureTag P = FeatureTag::problem, K = FeatureTag::kernel, I = Featur
 constexpr FeatureOf kGpu = FeatureOf::gpu, kCpu = FeatureOf::cpu;
 
 constexpr Feature kFeatures[] = {
-    row<[](In f) { return log2_of(static_cast<double>(f.v.m)); }>("log2_m", P),
-    row<[](In f) { return log2_of(static_cast<double>(f.v.n)); }>("log2_n", P),
-    row<[](In f) { return log2_of(static_cast<double>(f.v.k)); }>("log2_k", P),
-    row<[](In f) { return log2_of(static_cast<double>(f.v.groups)); }>("log2_groups", P),
-    row<[](In f) { return log2_of(f.v.flops()); }>("log2_flops", P),
-    row<[](In f) { return log2_of(f.v.bytes()); }>("log2_bytes", P),
+    row<[](In f) { return log2_of(f, static_cast<double>(f.v.m)); }>("log2_m", P),
+    row<[](In f) { return log2_of(f, static_cast<double>(f.v.n)); }>("log2_n", P),
+    row<[](In f) { return log2_of(f, static_cast<double>(f.v.k)); }>("log2_k", P),
+    row<[](In f) { return log2_of(f, static_cast<double>(f.v.groups)); }>("log2_groups", P),
+    row<[](In f) { return log2_of(f, f.v.flops()); }>("log2_flops", P),
+    row<[](In f) { return log2_of(f, f.v.bytes()); }>("log2_bytes", P),
     row<[](In f) { return f.v.flops() / f.v.bytes(); }>("intensity", P),
     row<[](In f) { return f.v.a.row_major() ? 1.0 : 0.0; }>("a_row_major", P),
     row<[](In f) { return f.v.b.row_major() ? 1.0 : 0.0; }>("b_row_major", P),
@@ -144,19 +145,19 @@ constexpr Feature kFeatures[] = {
     row<[](In f) { return f.w.fill_m; }>("fill_m", I),
     row<[](In f) { return f.w.fill_n; }>("fill_n", I),
     row<[](In f) { return f.w.fill_k; }>("fill_k", I),
-    row<[](In f) { return log2_of(f.w.row_tiles); }>("log2_row_tiles", I),
-    row<[](In f) { return log2_of(f.w.col_tiles); }>("log2_col_tiles", I),
-    row<[](In f) { return log2_of(f.w.tasks); }>("log2_tasks", I),
+    row<[](In f) { return log2_of(f, f.w.row_tiles); }>("log2_row_tiles", I),
+    row<[](In f) { return log2_of(f, f.w.col_tiles); }>("log2_col_tiles", I),
+    row<[](In f) { return log2_of(f, f.w.tasks); }>("log2_tasks", I),
     row<[](In f) { return f.w.parallel / std::max(f.a.compute_units, 1); }>("parallel_efficiency", I),
     row<[](In f) { return share(f.w.ideal_math, f.w.math); }>("math_efficiency", I),
-    row<[](In f) { return log2_of(f.w.math); }>("log2_math", I),
+    row<[](In f) { return log2_of(f, f.w.math); }>("log2_math", I),
     row<[](In f) { return share(f.w.memory, f.cycles); }>("memory_share", I),
     row<[](In f) { return share(f.w.pack_a + f.w.pack_b, f.cycles); }>("pack_share", I),
     row<[](In f) { return share(f.w.epilogue, f.cycles); }>("epilogue_share", I),
     row<[](In f) { return share(f.w.overhead + f.w.serial, f.cycles); }>("overhead_share", I),
-    row<[](In f) { return log2_of(f.w.staged); }>("log2_staged", I),
-    row<[](In f) { return log2_of(f.cycles); }>("log2_cycles", I),
-    row<[](In f) { return std::log2(std::max(f.analytic_us, 1e-3)); }>("log2_analytic", I),
+    row<[](In f) { return log2_of(f, f.w.staged); }>("log2_staged", I),
+    row<[](In f) { return log2_of(f, f.cycles); }>("log2_cycles", I),
+    row<[](In f) { return f.logs.log2(std::max(f.analytic_us, 1e-3)); }>("log2_analytic", I),
     row<[](In f) { return log2_align(f.v.a); }>("log2_align_a", P, kGpu),
     row<[](In f) { return log2_align(f.v.b); }>("log2_align_b", P, kGpu),
     row<[](In f) { return log2_align(f.v.c); }>("log2_align_c", P, kGpu),
@@ -168,20 +169,21 @@ constexpr Feature kFeatures[] = {
     row<[](In f) { return double(f.c.cluster_n); }>("cluster_n", K, kGpu),
     row<[](In f) { return double(f.c.cluster_k); }>("cluster_k", K, kGpu),
     row<[](In f) { return std::ceil(f.w.tasks / units(f)); }>("rounds", I, kGpu),
-    row<[](In f) { return std::log2(std::max(f.w.tasks, 1.0) / units(f)); }>("log2_blocks_per_unit", I, kGpu),
+    row<[](In f) { return f.logs.log2(std::max(f.w.tasks, 1.0) / units(f)); }>("log2_blocks_per_unit", I,
+                                                                               kGpu),
     row<resident>("resident", I, kGpu),
-    row<[](In f) { return std::log2(turns(f)); }>("log2_turns", I, kGpu),
+    row<[](In f) { return f.logs.log2(turns(f)); }>("log2_turns", I, kGpu),
     row<[](In f) { return turns(f) / std::ceil(turns(f)); }>("turns_filled", I, kGpu),
     row<steps>("steps", I, kGpu),
     row<[](In f) { return steps(f) / std::max(f.c.stages, 1); }>("steps_per_stage", I, kGpu),
-    row<[](In f) { return log2_of(f.w.tile_m * f.w.tile_n * f.w.depth / parts(f)); }>("log2_block_math", I,
-                                                                                      kGpu),
+    row<[](In f) { return log2_of(f, f.w.tile_m * f.w.tile_n * f.w.depth / parts(f)); }>("log2_block_math", I,
+                                                                                         kGpu),
     row<[](In f) { return 1e3 / (f.w.tile_m * f.c.cluster_m) + 1e3 / (f.w.tile_n * f.c.cluster_n); }>(
         "load_per_math", I, kGpu),
-    row<[](In f) { return log2_of(bytes_in_flight(f)); }>("log2_in_flight", I, kGpu),
-    row<[](In f) { return log2_of(f.w.rows * f.w.cols * f.w.groups * parts(f)); }>("log2_sums", I, kGpu),
+    row<[](In f) { return log2_of(f, bytes_in_flight(f)); }>("log2_in_flight", I, kGpu),
+    row<[](In f) { return log2_of(f, f.w.rows * f.w.cols * f.w.groups * parts(f)); }>("log2_sums", I, kGpu),
     row<[](In f) {
-      return std::log2(std::max(f.analytic_us, 1e-3) * f.a.clock_ghz * 1e3 / least_cycles(f));
+      return f.logs.log2(std::max(f.analytic_us, 1e-3) * f.a.clock_ghz * 1e3 / least_cycles(f));
     }>("over_least", I, kGpu),
     row<[](In f) { return page_offset(f.v.c); }>("c_page_offset", P, kCpu),
     row<[](In f) { return f.v.a.type == DType::u8 ? 1.0 : 0.0; }>("a_unsigned", P, kCpu),
@@ -204,9 +206,9 @@ constexpr Feature kFeatures[] = {
     row<line_fill>("line_fill", I, kCpu),
     row<lane_fill>("lane_fill", I, kCpu),
     row<[](In f) { return f.w.passes_k; }>("passes_k", I, kCpu),
-    row<[](In f) { return log2_of(f.w.bytes_a); }>("log2_left", I, kCpu),
-    row<[](In f) { return log2_of(f.w.bytes_b); }>("log2_right", I, kCpu),
-    row<[](In f) { return log2_of(f.w.bytes_c); }>("log2_result", I, kCpu),
+    row<[](In f) { return log2_of(f, f.w.bytes_a); }>("log2_left", I, kCpu),
+    row<[](In f) { return log2_of(f, f.w.bytes_b); }>("log2_right", I, kCpu),
+    row<[](In f) { return log2_of(f, f.w.bytes_c); }>("log2_result", I, kCpu),
     row<[](In f) { return share(f.w.math, f.cycles); }>("math_share", I, kCpu),
     row<[](In f) { return share(f.w.pack_a, f.cycles); }>("pack_a_share", I, kCpu),
 };
@@ -224,7 +226,8 @@ std::string_view to_string(FeatureTag t) { return kTags[static_cast<size_t>(t)];
 void compute_features(const GemmView& v, const KernelConfig& c, const ArchSpec& a, std::span<double> out) {
   AnalyticTerms terms(v, a);
   const Work w = terms.work(c);
-  const FeatureInput in{v, c, a, w, terms.us(c, &w)};
+  LogMemo logs;
+  const FeatureInput in{v, c, a, w, terms.us(c, &w), logs};
   for (size_t i = 0; i < std::size(kFeatures); ++i) out[i] = kFeatures[i].value(in);
 }
 

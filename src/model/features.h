@@ -2,6 +2,9 @@
 // alike.
 #pragma once
 
+#include <array>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -15,12 +18,29 @@ enum class FeatureTag : int { problem, kernel, interaction };
 // What has something to tell by it: models of others are trained without.
 enum class FeatureOf : int { all, cpu, gpu };
 
+// Logarithms of numbers that come again and again: tiles of a line, steps of a kernel.
+class LogMemo {
+ public:
+  double log2(double x) {
+    Known& known = known_[std::bit_cast<uint64_t>(x) * 0x9e3779b97f4a7c15 >> 54];
+    if (known.x != x) known = {x, std::log2(x)};
+    return known.value;
+  }
+
+ private:
+  struct Known {
+    double x = 1, value = 0;
+  };
+  std::array<Known, 1024> known_;
+};
+
 struct FeatureInput {
   const GemmView& v;
   const KernelConfig& c;
   const ArchSpec& a;
   const Work& w;
   double analytic_us;  // what the analytic model predicts
+  LogMemo& logs;
   double cycles = total_cycles(w);
 };
 

@@ -177,6 +177,7 @@ template <class F>
 void in_blocks(const Asked& q, const F& visit) {
   thread_local std::vector<Work> works;
   thread_local std::vector<FeatureInput> rows;
+  thread_local LogMemo logs;
   works.reserve(kBlock);
   rows.reserve(kBlock);
   for (size_t first = 0; first < q.which.size(); first += kBlock) {
@@ -185,7 +186,7 @@ void in_blocks(const Asked& q, const F& visit) {
     for (const uint32_t i : q.which.subspan(first, std::min(kBlock, q.which.size() - first))) {
       const KernelConfig& c = q.configs[i];
       const Work& w = q.works.empty() ? works.emplace_back(q.terms.work(c)) : q.works[i];
-      rows.push_back({q.v, c, q.a, w, q.us[i]});
+      rows.push_back({q.v, c, q.a, w, q.us[i], logs});
     }
     visit(first, std::span<const FeatureInput>(rows));
   }
