@@ -22,6 +22,7 @@
 #include "codegen/render.h"
 #include "core/gemm_view.h"
 #include "model/model.h"
+#include "model/view_memo.h"
 #include "model/work.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/race.h"
@@ -107,6 +108,7 @@ int run(const Options& o) {
     }
     if (configs.empty()) continue;
     std::vector<double> predicted(configs.size());
+    ViewMemo memo(v, backend->arch());
     analytic_model().predict(v, backend->arch(), configs, predicted);
     auto kernels = prepare_all(row.problem, configs, *backend, cache);
     if (std::any_of(kernels.begin(), kernels.end(), [](const auto& k) { return !k; })) return 1;
@@ -126,7 +128,7 @@ int run(const Options& o) {
         us[order[0]], predicted[order[0]], to_string(configs[best]).c_str(), us[best], predicted[best]);
     std::fflush(stdout);
     for (size_t i = 0; csv.is_open() && i < configs.size(); ++i) {
-      const Work w = work_of(v, configs[i], backend->arch(), costs);
+      const Work w = work_of(v, configs[i], backend->arch(), costs, memo);
       csv << row.name << ',' << to_string(row.problem) << ',' << to_string(configs[i]) << ',' << us[i] << ','
           << predicted[i] << ',' << w.math << ',' << w.memory << ',' << w.pack_a << ',' << w.pack_b << ','
           << w.epilogue << ',' << w.overhead << ',' << w.serial << ',' << w.row_tiles << ',' << w.col_tiles

@@ -13,7 +13,7 @@ class AnalyticTerms {
  public:
   AnalyticTerms(const GemmView& v, const ArchSpec& a);
 
-  Work work(const KernelConfig& c) const { return work_of(view_, c, arch_, costs_); }
+  Work work(const KernelConfig& c) { return work_of(view_, c, arch_, costs_, memo_); }
   // The prediction, in microseconds. `known`: the configuration's work, where it has been worked out.
   double us(const KernelConfig& c, const Work* known = nullptr);
 

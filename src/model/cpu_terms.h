@@ -18,6 +18,7 @@ struct CpuTerms {
   const ArchSpec& a;
   const CostTable& t;
   const Instruction& inst;
+  ViewMemo& memo;
   Work& w;
 
   static constexpr double kCacheLine = 64;

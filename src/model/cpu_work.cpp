@@ -6,6 +6,7 @@
 #include "core/lines_shape.h"
 #include "core/tile_math.h"
 #include "model/cpu_terms.h"
+#include "model/view_memo.h"
 
 namespace tessera {
 namespace {
@@ -135,7 +136,8 @@ struct Cpu : CpuTerms {
   }
 
   void packed() {
-    w.math = packed_math();
+    w.math = memo.math({c.tile_m, c.tile_n, inst.m, inst.n, inst.k, c.edge_dot, c.pack_a},
+                       [&] { return packed_math(); });
     const bool b_in_place = !c.pack_b;
     if (!v.b_prepacked && !b_in_place) {
       w.pack_b = copy(right, w.cols * w.depth, along_k(right, c.swap_ab)) + gather(right, w.cols * w.depth);
@@ -336,8 +338,8 @@ struct Cpu : CpuTerms {
 }  // namespace
 
 void add_cpu_work(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const CostTable& costs,
-                  const Instruction& inst, Work& w) {
-  Cpu cpu{{v, c, a, costs, inst, w}};
+                  const Instruction& inst, ViewMemo& memo, Work& w) {
+  Cpu cpu{{v, c, a, costs, inst, memo, w}};
   const double outputs = w.rows * w.cols;
   const double vectors = w.rows * std::ceil(w.cols / cpu.lanes());
   const int steps = v.epilogue.count;

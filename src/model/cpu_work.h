@@ -7,6 +7,6 @@ namespace tessera {
 
 // Adds to a Work that has the shape what one core spends on it, and what the cores do together.
 void add_cpu_work(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const CostTable& costs,
-                  const Instruction& inst, Work& w);
+                  const Instruction& inst, ViewMemo& memo, Work& w);
 
 }  // namespace tessera

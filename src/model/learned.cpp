@@ -163,7 +163,7 @@ constexpr size_t kBlock = 32;
 
 // Configurations to ask the trees about, by index, with what the analytic model said of them.
 struct Asked {
-  const AnalyticTerms& terms;
+  AnalyticTerms& terms;
   const GemmView& v;
   const ArchSpec& a;
   std::span<const KernelConfig> configs;

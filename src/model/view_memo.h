@@ -8,6 +8,7 @@
 
 #include "core/arch_spec.h"
 #include "core/gemm_view.h"
+#include "model/work.h"
 #include "tessera/kernel_config.h"
 
 namespace tessera {
@@ -23,6 +24,25 @@ class ViewMemo {
                       c.inst_k == instruction_->k;
     if (!same) instruction_ = arch_.find_instruction(view_.a.type, view_.b.type, c);
     return instruction_;
+  }
+
+  // What `find` gives for the knobs `key`, asked for again only when they differ from the last call's. Of
+  // configurations in the order of enumeration many neighbours agree in most knobs.
+  template <class Find>
+  const Work& shape(const std::array<int, 4>& key, const Find& find) {
+    if (key != shape_key_) {
+      shape_key_ = key;
+      shape_ = find();
+    }
+    return shape_;
+  }
+  template <class Find>
+  double math(const std::array<int, 7>& key, const Find& find) {
+    if (key != math_key_) {
+      math_key_ = key;
+      math_ = find();
+    }
+    return math_;
   }
 
   // Of two parts of the work that run beside each other, the norm of their times >= 0 with this exponent:
@@ -49,6 +69,10 @@ class ViewMemo {
   const ArchSpec& arch_;
   double bytes_;
   const Instruction* instruction_ = nullptr;
+  std::array<int, 4> shape_key_{-1};  // no knob is less than 0
+  std::array<int, 7> math_key_{-1};
+  Work shape_;
+  double math_ = 0;
   std::array<Norm, 256> norms_;  // by a hash of x
 };
 

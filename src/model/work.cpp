@@ -5,6 +5,7 @@
 
 #include "core/tile_math.h"
 #include "model/cpu_work.h"
+#include "model/view_memo.h"
 
 namespace tessera {
 namespace {
@@ -55,30 +56,44 @@ std::span<const CostRow> cost_rows() {
   return kRows;
 }
 
-Work work_of(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const CostTable& costs) {
+namespace {
+
+// Of a tile of C `tile_m` x `tile_n`, and of steps along k.
+Work shape_of(const GemmView& v, const KernelConfig& c, int tile_m, int tile_n, int step_k) {
   Work w;
-  const bool cpu = a.backend == BackendKind::cpu;
   w.rows = static_cast<double>(rows_of(v, c));
   w.cols = static_cast<double>(cols_of(v, c));
   w.depth = v.depth();
   w.groups = static_cast<double>(v.groups);
-  w.tile_m = std::max(cpu ? c.tile_m : c.block_m, 1);
-  w.tile_n = std::max(cpu ? c.tile_n : c.block_n, 1);
+  w.tile_m = std::max(tile_m, 1);
+  w.tile_n = std::max(tile_n, 1);
   w.row_tiles = std::ceil(w.rows / w.tile_m);
   w.col_tiles = std::ceil(w.cols / w.tile_n);
   w.fill_m = w.rows / (w.row_tiles * w.tile_m);
   w.fill_n = w.cols / (w.col_tiles * w.tile_n);
-  const double k_step = std::max(cpu ? c.inst_k : c.block_k, 1);
+  const double k_step = std::max(step_k, 1);
   w.fill_k = w.depth > 0 ? w.depth / (std::ceil(w.depth / k_step) * k_step) : 1.0;
-  w.passes_k = c.block_k > 0 ? std::ceil(w.depth / c.block_k) : 1.0;
   const Operand& left = c.swap_ab ? v.b : v.a;
   const Operand& right = c.swap_ab ? v.a : v.b;
   w.bytes_a = w.rows * w.depth * bytes_of(left.type);
   w.bytes_b = w.cols * w.depth * bytes_of(right.type);
   w.bytes_c = w.rows * w.cols * bytes_of(v.c.type);
-  const Instruction* inst = a.find_instruction(v.a.type, v.b.type, c);
+  return w;
+}
+
+}  // namespace
+
+Work work_of(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const CostTable& costs,
+             ViewMemo& memo) {
+  const bool cpu = a.backend == BackendKind::cpu;
+  const int tile_m = cpu ? c.tile_m : c.block_m, tile_n = cpu ? c.tile_n : c.block_n,
+            step_k = cpu ? c.inst_k : c.block_k;
+  Work w =
+      memo.shape({c.swap_ab, tile_m, tile_n, step_k}, [&] { return shape_of(v, c, tile_m, tile_n, step_k); });
+  w.passes_k = c.block_k > 0 ? std::ceil(w.depth / c.block_k) : 1.0;
+  const Instruction* inst = memo.instruction(c);
   if (cpu && inst) {
-    add_cpu_work(v, c, a, costs, *inst, w);
+    add_cpu_work(v, c, a, costs, *inst, memo, w);
   } else {
     add_gpu_work(v, c, a, inst, w);
   }

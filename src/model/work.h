@@ -85,8 +85,11 @@ struct Work {
   double staged = 0;  // bytes of panels or shared memory in use
 };
 
-// `c` must be legal. No allocation.
-Work work_of(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const CostTable& costs);
+class ViewMemo;
+
+// `c` must be legal, `memo` of the same view and architecture. No allocation.
+Work work_of(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const CostTable& costs,
+             ViewMemo& memo);
 
 // Cycles of the whole run on the device.
 double total_cycles(const Work& w);
