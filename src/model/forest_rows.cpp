@@ -95,8 +95,12 @@ struct Memory {
     };
     // One past the last is written before it is known whether there is anything to put there.
     const size_t all = most_forks + 1;
-    return {grow(answers, tests),       grow(masks, tests)->words,      grow(arrivals, all + most_leaves + 1),
-            static_cast<uint32_t>(all), grow(rows, 1 + 2 * all)->words, grow(order, most_leaves),
+    return {grow(answers, tests),
+            grow(masks, tests + kForestSharedMasks)->words,
+            grow(arrivals, all + most_leaves + 1),
+            static_cast<uint32_t>(all),
+            grow(rows, 1 + 2 * all)->words,
+            grow(order, most_leaves),
             grow(values, most_leaves)};
   }
 };

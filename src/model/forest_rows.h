@@ -32,6 +32,7 @@ struct ForestTables {
 };
 
 constexpr uint32_t kForestSideBySide = 16;  // trees walked at a time
+constexpr uint32_t kForestSharedMasks = 2;
 
 // Memory of a walk.
 struct ForestScratch {

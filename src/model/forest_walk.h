@@ -11,8 +11,10 @@
 namespace tessera {
 namespace {
 
-// What all rows answer alike has no mask; else the answer is kBoth + the number of one.
-constexpr uint32_t kRight = 0, kLeft = 1, kBoth = 2;
+// Answers are numbers of masks. What all rows answer alike is one of two that many tests share: no row is
+// less and all go right, or all are and go left.
+constexpr uint32_t kRight = 0, kLeft = 1;
+static_assert(kForestSharedMasks == 2);
 
 // Where rows arrive: at a node of one of the trees that are walked side by side. `place` says where in
 // ForestScratch::rows they are.
@@ -34,13 +36,14 @@ class Walk {
   Walk(const ForestTables& f, const ForestScratch& s, size_t rows) : f_(f), s_(s), rows_(rows) {
     for (size_t w = 0; w < W; ++w) {
       const size_t left = rows > w * 64 ? rows - w * 64 : 0;
-      s.rows[w] = left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
+      s.masks[kRight * W + w] = 0;
+      s.masks[kLeft * W + w] = s.rows[w] = left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
     }
   }
 
   void answer(const float* const* columns, const uint8_t* same) {
     uint16_t* answers = s_.answers;
-    uint32_t masks = 0;
+    uint32_t masks = kForestSharedMasks;
     for (uint32_t feature = 0; feature < f_.features; ++feature) {
       const float* const thresholds = f_.thresholds + f_.first_test[feature];
       const uint32_t tests = f_.first_test[feature + 1] - f_.first_test[feature];
@@ -51,18 +54,20 @@ class Walk {
       const uint32_t none = Isa::not_above(thresholds, tests, least),
                      some = Isa::not_above(thresholds, tests, most) - none;
       for (uint32_t t = 0; t < none; ++t) *answers++ = kRight;
-      for (uint32_t t = 0; t < some; ++t) *answers++ = static_cast<uint16_t>(kBoth + masks + t);
+      for (uint32_t t = 0; t < some; ++t) *answers++ = static_cast<uint16_t>(masks + t);
       for (uint32_t t = none + some; t < tests; ++t) *answers++ = kLeft;
       Isa::template less<W>(column, thresholds + none, some, s_.masks + size_t{masks} * W);
       masks += some;
     }
+    few_ = uint64_t{masks} * 4 < f_.first_test[f_.features];
   }
 
   void add(float* sums) {
     for (uint32_t first = 0; first < f_.count; first += kForestSideBySide) {
       const uint32_t count =
           f_.count - first < kForestSideBySide ? f_.count - first : uint32_t{kForestSideBySide};
-      const uint32_t reached = descend(f_.roots + first, count);
+      const uint32_t reached =
+          few_ ? descend<true>(f_.roots + first, count) : descend<false>(f_.roots + first, count);
       uint32_t ends[kForestSideBySide + 1];
       order(count, reached, ends);
       Isa::template add<W>(s_, ends, count, rows_, sums);
@@ -73,7 +78,9 @@ class Walk {
   // Rows go from fork to fork, first come first served, until all are at leaves; returns how many leaves.
   // Forks of several trees alternate, so that they do not wait for one another. Where there are no rows,
   // nothing is handed on, and where all go the same way, they stay where they are; no branch decides on
-  // that, or on what is a leaf, since nothing predicts it.
+  // that, or on what is a leaf, since nothing predicts it. `pass`: forks that need no looking at rows are
+  // passed quickly, which pays where most are such.
+  template <bool pass>
   uint32_t descend(const uint32_t* roots, uint32_t count) {
     const uint16_t* const answers = s_.answers;
     const uint64_t* const masks = s_.masks;
@@ -96,12 +103,12 @@ class Walk {
       const uint64_t from = *at;
       const uint32_t fork = nodes[static_cast<uint32_t>(from)];
       const uint32_t answer = answers[ForestTables::test(fork)];
-      if (answer < kBoth) {
+      if (pass && answer < kForestSharedMasks) {
         hand_on(from + (answer == kLeft ? 1 : ForestTables::right(fork)),
                 fork >> (ForestTables::kLeftLeaf + (answer == kLeft ? 0 : 1)) & 1, 1);
         continue;
       }
-      const auto less = Isa::template load<W>(masks + size_t{answer - kBoth} * W);
+      const auto less = Isa::template load<W>(masks + size_t{answer} * W);
       const auto rows = Isa::template load<W>(rows_at + size_t{Arrival{from}.place()} * W);
       const auto left = Isa::both(rows, less), right = Isa::without(rows, less);
       Isa::store(rows_at + place * W, left);
@@ -135,6 +142,7 @@ class Walk {
   const ForestTables& f_;
   const ForestScratch& s_;
   size_t rows_;
+  bool few_ = false;  // tests that rows answer differently
 };
 
 template <class Isa, size_t W>
