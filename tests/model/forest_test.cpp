@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <functional>
 #include <random>
 
 #include "model/forest_rows.h"
@@ -117,6 +118,60 @@ TEST(Forest, MoreTestsThanAMaskCanBeNamedForAreRefused) {
     if (i == 65533) { EXPECT_NO_THROW(ForestRows{forest}); }
   }
   EXPECT_THROW(ForestRows{forest}, Error);
+}
+
+// Rows that part at every fork, so that they arrive at more leaves of a tree than its walk looks up at once.
+TEST(Forest, RowsMayArriveAtMoreLeavesThanFitARegister) {
+  for (int depth : {4, 5, 6, 9}) {
+    std::vector<ForestNode> nodes;
+    const std::function<void(int, int)> halve = [&](int first, int rows) {
+      const size_t self = nodes.size();
+      nodes.push_back({static_cast<float>(first) + 0.125F, ForestNode::kLeaf, 0});
+      if (rows == static_cast<int>(Forest::kRows) >> depth) return;
+      nodes[self] = {static_cast<float>(first + rows / 2), 0, 0};
+      halve(first, rows / 2);
+      nodes[self].right = static_cast<uint16_t>(nodes.size());
+      halve(first + rows / 2, rows / 2);
+    };
+    halve(0, static_cast<int>(Forest::kRows));
+    Forest forest;
+    forest.add_tree(nodes);
+    forest.add_tree(nodes);
+    std::vector<float> column(Forest::kRows);
+    for (size_t r = 0; r < column.size(); ++r) column[r] = static_cast<float>(r);
+    const std::vector<const float*> columns = {column.data()};
+    const std::vector<uint8_t> same = {0};
+    for (WalkRows* walk : walks()) {
+      std::vector<float> sums(Forest::kRows);
+      ForestRows(forest).add(columns, same, Forest::kRows, sums.data(), walk);
+      for (size_t r = 0; r < sums.size(); ++r) {
+        const size_t leaf = r >> (9 - depth) << (9 - depth);
+        ASSERT_EQ(sums[r], 2 * (static_cast<float>(leaf) + 0.125F)) << depth << ' ' << r;
+      }
+    }
+  }
+}
+
+TEST(Forest, SidesOfMoreNodesThanAForkCountsAreRefused) {
+  const ForestNode leaf{1, ForestNode::kLeaf, 0};
+  const auto full = [&](int depth) {
+    std::vector<ForestNode> nodes;
+    const std::function<void(int)> grow = [&](int left) {
+      const size_t self = nodes.size();
+      nodes.push_back(leaf);
+      if (left == 0) return;
+      grow(left - 1);
+      nodes[self] = {0.5F, 0, static_cast<uint16_t>(nodes.size())};
+      grow(left - 1);
+    };
+    grow(depth);
+    return nodes;
+  };
+  Forest most, more;
+  most.add_tree(full(13));
+  EXPECT_NO_THROW(ForestRows{most});
+  more.add_tree(full(14));  // 16383 nodes to the left of the root
+  EXPECT_THROW(ForestRows{more}, Error);
 }
 
 TEST(Forest, NodesThatDoNotFitAreRefused) {
