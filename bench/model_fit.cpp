@@ -1,69 +1,165 @@
-// Fits the analytic model's costs to measurements of model_oracle or gpu_gemm.
+// Fits the analytic model's costs to measurements of model_oracle, gpu_gemm or a sweep.
 //
-//   model_fit ARCH MEASURED.csv...
+//   model_fit ARCH [judge=FILE.csv] [like=N] [write=FILE.csv] [every=N] [restarts=30] [worst=12] MEASURED...
+//
+//   MEASURED  FILE.csv with columns problem, config and us, or FILE.times (models/): its fold for training
+//   judge     problems to score before and after; they are left out of what is fitted to
+//   like      what was not measured is there too, as the learned model predicts it: of each problem the N
+//   that
+//             it predicts best and the N that the analytic model does, so that a choice that nobody measured
+//             is no way out
+//   write     only writes to this file what would be fitted to: before the model is changed, on whose
+//   predictions
+//             the learned one's are built
+//   tests     1: to problems of the fold for tests too (models/splits.json), which are left out otherwise
+//   every     of the files' problems, in order of their text, each N-th
 //
 // Coordinate descent on the costs of the architecture file, again and again from costs a little off the best
 // so far: the loss is the mean log of (time of the model's choice / best time) over the problems, where
-// choices that are predicted nearly alike share the blame, plus a share of the spread of log(predicted /
-// measured) so that predictions stay microseconds, plus a little for every cost that leaves its value in the
-// file: what the measurements do not tell stays as it is. Prints the costs as JSON for arch/ARCH.json, and
-// the scores before and after. Untimed, deterministic.
+// choices that are predicted nearly alike share the blame, the same of the best of its first three, plus a
+// share of the spread of log(predicted / measured) so that predictions stay microseconds, plus a little for
+// every cost that leaves its value in the file: what the measurements do not tell stays as it is. Prints the
+// costs as JSON for arch/ARCH.json, and the scores before and after. Untimed, deterministic.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "base/fs.h"
 #include "base/text.h"
 #include "core/arch_spec.h"
 #include "core/gemm_view.h"
+#include "model/learned.h"
 #include "model/model.h"
+#include "space/space.h"
 #include "tessera/error.h"
+#include "tune/training_file.h"
 
 using namespace tessera;
 
 namespace {
 
 struct Measured {
+  Problem problem;
   GemmView view;
   std::vector<KernelConfig> configs;
   std::vector<double> us;
   double best = 1e300;
+
+  void add(const KernelConfig& c, double time) {
+    configs.push_back(c);
+    us.push_back(time);
+    best = std::min(best, time);
+  }
 };
 
-std::vector<Measured> read(int count, char** files) {
-  std::map<std::string, Measured> problems;
-  for (int i = 0; i < count; ++i) {
-    std::ifstream in(files[i]);
-    if (!in) throw Error(ErrorCode::io, std::string("cannot read ") + files[i]);
-    std::string line, why;
-    std::getline(in, line);
-    // name,problem,config and somewhere us: texts hold no comma but in an epilogue, which the problems lack.
-    const auto names = split(line, ',');
-    const auto column = static_cast<size_t>(std::find(names.begin(), names.end(), "us") - names.begin());
-    if (column == names.size()) throw Error(ErrorCode::bad_input, "no column us: " + line);
-    while (std::getline(in, line)) {
-      auto f = split(line, ',');
-      if (f.size() <= column) continue;
-      auto config = KernelConfig::parse(f[2], &why);
-      auto us = parse_number(f[column]);
-      if (!config || !us) throw Error(ErrorCode::bad_input, "bad row: " + line);
-      Measured& m = problems[std::string(f[1])];
-      if (m.us.empty()) m.view = lower(Problem::parse(f[1]));
-      m.configs.push_back(*config);
-      m.us.push_back(*us);
-      m.best = std::min(m.best, *us);
+struct Options {
+  std::string arch, judge, write;
+  size_t like = 0, every = 1, restarts = 30, worst = 12, tests = 0;
+  std::vector<std::string> files;
+};
+
+Options parse(int argc, char** argv) {
+  Options o;
+  if (argc > 1) o.arch = argv[1];
+  for (int i = 2; i < argc; ++i) {
+    const std::string a = argv[i];
+    const size_t e = a.find('=');
+    const std::string key = a.substr(0, e), value = e == a.npos ? "" : a.substr(e + 1);
+    const std::pair<const char*, size_t*> numbers[] = {{"like", &o.like},
+                                                       {"every", &o.every},
+                                                       {"restarts", &o.restarts},
+                                                       {"worst", &o.worst},
+                                                       {"tests", &o.tests}};
+    const auto number =
+        std::find_if(std::begin(numbers), std::end(numbers), [&](const auto& n) { return key == n.first; });
+    if (key == "judge" || key == "write") {
+      (key == "judge" ? o.judge : o.write) = value;
+    } else if (number != std::end(numbers)) {
+      const auto n = parse_int(value);
+      if (!n || *n < (key == "every")) throw Error(ErrorCode::bad_input, "not a number: " + a);
+      *number->second = static_cast<size_t>(*n);
+    } else {
+      o.files.push_back(a);
     }
   }
-  std::vector<Measured> out;
-  for (auto& [text, m] : problems) out.push_back(std::move(m));
-  return out;
+  return o;
 }
 
-constexpr int kRestarts = 30;
+using Problems = std::map<std::string, Measured>;
+
+Measured& of(Problems& problems, const std::string& text) {
+  Measured& m = problems[text];
+  if (m.us.empty()) m.problem = Problem::parse(text), m.view = lower(m.problem);
+  return m;
+}
+
+void read_csv(const std::string& file, Problems* problems) {
+  std::ifstream in(file);
+  if (!in) throw Error(ErrorCode::io, "cannot read " + file);
+  std::string line, why;
+  std::getline(in, line);
+  // name,problem,config and somewhere us: texts hold no comma but in an epilogue, which the problems lack.
+  const auto names = split(line, ',');
+  const auto column = static_cast<size_t>(std::find(names.begin(), names.end(), "us") - names.begin());
+  if (column == names.size()) throw Error(ErrorCode::bad_input, "no column us: " + line);
+  while (std::getline(in, line)) {
+    auto f = split(line, ',');
+    if (f.size() <= column) continue;
+    auto config = KernelConfig::parse(f[2], &why);
+    auto us = parse_number(f[column]);
+    if (!config || !us) throw Error(ErrorCode::bad_input, "bad row: " + line);
+    of(*problems, std::string(f[1])).add(*config, *us);
+  }
+}
+
+void read(const std::string& file, Problems* problems) {
+  if (!file.ends_with(".times")) return read_csv(file, problems);
+  const TrainingData data = parse_training_data(read_file(file), file);
+  for (const MeasuredProblem& p : data.problems) {
+    if (p.fold != Fold::train) continue;
+    Measured& m = of(*problems, to_string(p.problem));
+    for (size_t i = 0; i < p.us.size(); ++i) m.add(p.configs[i], p.us[i]);
+  }
+}
+
+// Candidates that were not measured, as the learned model predicts them, in proportion to what was.
+void add_like(Measured& m, const ArchSpec& arch, size_t count) {
+  const Model& learned = model_for("", arch, m.problem);
+  if (&learned == &analytic_model()) return;
+  std::vector<double> known(m.us.size());
+  learned.predict(m.view, arch, m.configs, known);
+  double off = 0, weights = 0;
+  for (size_t i = 0; i < known.size(); ++i) {
+    const double w = std::pow(m.best / m.us[i], 3);
+    off += w * std::log(m.us[i] / known[i]);
+    weights += w;
+  }
+  const double scale = std::exp(off / weights);
+  std::set<std::string> measured;
+  for (const KernelConfig& c : m.configs) measured.insert(to_string(c));
+  const std::vector<KernelConfig> legal = runnable_configs(m.view, arch);
+  std::vector<double> guessed(legal.size()), predicted(legal.size());
+  learned.predict(m.view, arch, legal, guessed);
+  analytic_model().predict(m.view, arch, legal, predicted);
+  std::set<size_t> taken;
+  for (const auto* by : {&guessed, &predicted}) {
+    std::vector<size_t> order(legal.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return (*by)[x] < (*by)[y]; });
+    order.resize(std::min(order.size(), count));
+    taken.insert(order.begin(), order.end());
+  }
+  // What the trees have no time of may look quicker than it is: never quicker than what was measured.
+  const double least = m.best;
+  for (size_t i : taken)
+    if (!measured.count(to_string(legal[i]))) m.add(legal[i], std::max(least, guessed[i] * scale));
+}
 
 bool is_share(const std::string& cost) { return cost.ends_with("_share"); }
 
@@ -76,38 +172,43 @@ Score score(const std::vector<Measured>& problems, const ArchSpec& arch, const A
   std::vector<double> efficiency;
   double spread = 0;
   std::vector<double> predicted;
+  std::vector<size_t> order;
   for (const Measured& m : problems) {
     predicted.resize(m.us.size());
     analytic_model().predict(m.view, arch, m.configs, predicted);
-    std::vector<size_t> order(m.us.size());
+    order.resize(m.us.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
     const size_t few = std::min<size_t>(3, order.size());
     std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(few), order.end(),
-                      [&](size_t x, size_t y) { return predicted[x] < predicted[y]; });
+                      [&](size_t x, size_t y) {
+                        return predicted[x] < predicted[y] || (predicted[x] == predicted[y] && x < y);
+                      });
     double top3 = 1e300, off = 0;
     for (size_t i = 0; i < few; ++i) top3 = std::min(top3, m.us[order[i]]);
     // Only near the best does the prediction have to be right.
     double weight = 0;
     for (size_t i = 0; i < m.us.size(); ++i) {
-      const double w = std::pow(m.best / m.us[i], 2);
+      const double w = (m.best / m.us[i]) * (m.best / m.us[i]);
       off += w * std::abs(std::log(predicted[i] / m.us[i]));
       weight += w;
     }
     spread += off / weight;
     efficiency.push_back(m.best / m.us[order[0]]);
     s.top3 += m.best / top3;
-    constexpr double kAlike = 0.02;
+    constexpr double kAlike = 0.02, kNothing = 0.2;
     double regret = 0, shares = 0;
     for (size_t i = 0; i < m.us.size(); ++i) {
-      const double share = std::exp((1 - predicted[i] / predicted[order[0]]) / kAlike);
+      const double behind = predicted[i] / predicted[order[0]] - 1;
+      if (behind > kNothing) continue;
+      const double share = std::exp(-behind / kAlike);
       regret += share * std::log(m.us[i] / m.best);
       shares += share;
     }
-    s.loss += regret / shares;
+    s.loss += regret / shares + std::log(top3 / m.best);
   }
   const double n = static_cast<double>(problems.size());
   s.loss = (s.loss + 0.15 * spread) / n;
-  constexpr double kMoved = 0.002;
+  constexpr double kMoved = 0.001;
   for (size_t i = 0; i < arch.costs.size(); ++i)
     s.loss += kMoved * std::pow(std::log(arch.costs[i].second / file.costs[i].second), 2);
   s.top3 /= n;
@@ -171,23 +272,60 @@ void print(const char* when, const Score& s) {
                when, s.loss, 100 * s.mean, 100 * s.p10, 100 * s.worst, 100 * s.top3);
 }
 
+std::vector<Measured> values_of(Problems problems) {
+  std::vector<Measured> out;
+  for (auto& [text, m] : problems) out.push_back(std::move(m));
+  return out;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: model_fit ARCH MEASURED.csv...\n");
+    std::fprintf(stderr, "usage: model_fit ARCH [key=value] MEASURED...\n");
     return 2;
   }
   try {
-    const ArchSpec& file = find_arch(argv[1]);
+    const Options o = parse(argc, argv);
+    const ArchSpec& file = find_arch(o.arch);
     ArchSpec arch = file;
-    const auto problems = read(argc - 2, argv + 2);
+    Problems fitted, judged;
+    for (const std::string& f : o.files) read(f, &fitted);
+    if (!o.judge.empty()) read(o.judge, &judged);
+    for (const auto& [text, m] : judged) fitted.erase(text);
+    if (!o.tests)
+      std::erase_if(fitted, [](const auto& p) { return fold_of(p.second.problem) == Fold::test; });
+    std::vector<Measured> problems;
+    size_t index = 0;
+    for (Measured& m : values_of(std::move(fitted)))
+      if (index++ % o.every == 0) problems.push_back(std::move(m));
+    const std::vector<Measured> judges = values_of(std::move(judged));
+    if (o.like)
+      for (Measured& m : problems) add_like(m, file, o.like);
+    if (!o.write.empty()) {
+      std::ofstream out(o.write);
+      out << "name,problem,config,us\n";
+      for (const Measured& m : problems)
+        for (size_t i = 0; i < m.us.size(); ++i)
+          out << ',' << to_string(m.problem) << ',' << to_string(m.configs[i]) << ',' << m.us[i] << '\n';
+      return 0;
+    }
+    const auto report = [&](const char* when, const Score& s) {
+      print(when, s);
+      if (!judges.empty()) print("judged", score(judges, arch, file));
+    };
+    if (problems.empty()) {  // only to be judged
+      print("judged", score(judges, arch, file));
+      print_worst(judges, arch, o.worst);
+      return 0;
+    }
     Score best = score(problems, arch, file);
-    print("before", best);
+    report("before", best);
     descend(problems, file, &arch, &best, {2.0, 1.5, 1.2, 1.1});
+    report("once", best);
     std::mt19937 random(1);
     std::normal_distribution<double> off(0, 0.3);
-    for (int restart = 0; restart < kRestarts; ++restart) {
+    for (size_t restart = 0; restart < o.restarts; ++restart) {
       ArchSpec trial = arch;
       for (auto& [name, value] : trial.costs) {
         const double moved = value * std::exp(off(random));
@@ -197,8 +335,8 @@ int main(int argc, char** argv) {
       descend(problems, file, &trial, &s, {1.3, 1.1});
       if (s.loss < best.loss) best = s, arch = trial;
     }
-    print("after", best);
-    print_worst(problems, arch, 12);
+    report("after", best);
+    print_worst(judges.empty() ? problems : judges, arch, o.worst);
     Json costs = Json::object();
     for (const auto& [name, value] : arch.costs) costs.set(name, std::stod(format("%.3g", value)));
     std::printf("\"costs\": %s\n", costs.dump().c_str());

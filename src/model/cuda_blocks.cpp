@@ -9,6 +9,9 @@ namespace tessera {
 namespace {
 
 constexpr double kWordBytes = 4;
+constexpr double kPiece = 16;       // bytes that a thread of cp_async brings at a time
+constexpr double kUnits = 4;        // of a multiprocessor, each of which issues for its own warps
+constexpr double kLanes = 512;      // threads of a multiprocessor that hide each other's waiting
 constexpr double kGemvLoad = 4096;  // bytes that a wave of gemv asks for at once, 16 columns of them
 
 // A block of one tile.
@@ -76,8 +79,21 @@ Block tile_block(const GemmView& v, const KernelConfig& c, const BlockCosts& t, 
   bytes += b.cols * c.block_k * bytes_of(v.b.type) * (simt || aligned(v.b, c.vec_b) ? 1 : t.block_unaligned);
   if (simt) bytes *= 4.0 / std::min(4, std::min(c.vec_a, c.vec_b));
   const double load = bytes / t.block_unit_bytes;
-  b.busy = std::max(math, load);
-  b.step = std::max({math, load, t.block_latency / std::max(c.stages - 1, 1)}) + (simt ? math : 0);
+  // Pieces that go through registers on their way are work for the threads that bring them.
+  double brought = 0;
+  if (!simt) {
+    const bool converts = info(v.a.type).is_float && bytes_of(v.a.type) == 1;
+    const auto work = [&](double lines, const Operand& o, int vec) {
+      return lines * c.block_k * bytes_of(o.type) / kPiece *
+             ((converts ? t.block_convert : 0) + (aligned(o, vec) ? 0 : t.block_combine));
+    };
+    brought = work(b.rows, v.a, c.vec_a) + work(b.cols, v.b, c.vec_b);
+  }
+  // A warp has one of the multiprocessor's units.
+  const double alone = std::max(1.0, kUnits * 32 / b.threads);
+  b.busy = std::max(math, load) + brought / kLanes;
+  b.step = std::max({simt ? math : math * alone, load, t.block_latency / std::max(c.stages - 1, 1)}) +
+           (simt ? math : brought / std::min(b.threads, kLanes));
   return b;
 }
 

@@ -80,13 +80,20 @@ double tma_ws_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a
 
   const bool general = c.store == static_cast<int>(Store::direct) || !v.epilogue.empty();
   // Blocks that add up parts of a tile store a share of it each.
-  const double slices = block / (kWarpgroupRows * tma_ws_shape(v, c).epilogue_slice());
+  const tsr::TmaWsShape shape = tma_ws_shape(v, c);
+  const double slices = block / (kWarpgroupRows * shape.epilogue_slice());
   const double own = c.cluster_k > 1 ? std::ceil(slices / c.cluster_k) / slices : 1.0;
-  const double store = own * t.tma_store * block / kReferenceBlock * (general ? t.tma_store_general : 1.0);
+  // Slices leave one after the other, those of a tile's warpgroups beside each other.
+  const double in_a_row = shape.blocks_m() * (static_cast<double>(c.block_n) /
+                                              (general ? shape.epilogue_slice() : shape.slice()));
+  const double store = own * (t.tma_store * block / kReferenceBlock + t.tma_slice * in_a_row) *
+                       (general ? t.tma_store_general : 1.0);
   const double between = pingpong ? t.tma_store_hidden * block / kReferenceBlock : store;
   // Steps that are dealt out come to the same for all, and most tiles in two or three parts.
   if (c.stream_k) steps = static_cast<double>(all_steps) * static_cast<double>(work) / (rounds * active);
-  double run = rounds * (steps * step + between) + store - between;
+  // What all store at the end, when nothing else is left to do.
+  const double leaving = active * own * block * bytes_of(v.c.type) / t.tma_c_bytes;
+  double run = rounds * (steps * step + between) + std::max(store, leaving) - between;
   const int parts = c.stream_k ? 3 : c.split_k;
   if (parts > 1) run += t.tma_split + own * (parts + 1) * block * 4 / t.tma_split_bytes;
   if (c.cluster_k > 1) run += t.tma_exchange + own * (c.cluster_k - 1) * block * 4 / t.tma_exchange_bytes;

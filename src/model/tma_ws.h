@@ -37,6 +37,8 @@ namespace tessera {
   X(tma_cluster_share, "of the multiprocessors that clusters of four reach")                    \
   X(tma_overlap, "how well arithmetic hides memory: the exponent of their norm")                \
   X(tma_store, "a 128x256 block of C")                                                          \
+  X(tma_slice, "one of the slices of a block that leave in turn")                               \
+  X(tma_c_bytes, "per cycle of C from all multiprocessors")                                     \
   X(tma_store_hidden, "the same behind the other team's multiplication")                        \
   X(tma_store_general, "times a store that does not go through TMA")                            \
   X(tma_exchange, "meeting of the parts of k that a cluster has")                               \
