@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Bf16", "gemm m=200 n=333 k=511 dtype=bf16", 32},
                     Case{"F16AcrossK", "gemm m=64 n=1027 k=2049 dtype=f16 layout=rrr", 32},
                     Case{"Batched", "gemm m=777 n=1001 k=131 dtype=bf16 layout=crr batch=2", 32}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace
 }  // namespace tessera
