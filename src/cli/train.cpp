@@ -24,6 +24,10 @@ constexpr Option kOptions[] = {
     {"--rounds", "N", "trees at most (300)"},
     {"--depth", "N", "of a tree (7)"},
     {"--focus", "N", "power with which a row's weight falls with its distance from the best (2)"},
+    {"--choices", "W", "weight of what choices lose beside the squares of errors (0)"},
+    {"--softness", "T", "of these choices: logarithms of times so far apart are told apart (0.1)"},
+    {"--level", "L", "how much the mean error of a problem counts beside differences within it (1)"},
+    {"--least", "W", "weight of the rows of a leaf, at least (2)"},
     {"--rate", "R", "learning rate (0.04)"},
     {"--seed", "N", "of the draws (1)"},
 };
@@ -36,6 +40,10 @@ int run(const Invocation& call) {
   o.depth = static_cast<int>(call.integer("--depth", o.depth, 1));
   o.focus = static_cast<int>(call.integer("--focus", o.focus, 1));
   o.rate = call.number("--rate", o.rate);
+  o.choices = call.number("--choices", o.choices);
+  o.softness = call.number("--softness", o.softness);
+  o.level = call.number("--level", o.level);
+  o.least = call.number("--least", o.least);
   o.seed = static_cast<uint64_t>(call.integer("--seed", 1));
   if (call.has("--from"))
     o.start = LearnedModel::parse(read_file(call.value("--from")), call.value("--from"));

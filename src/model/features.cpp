@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/groups_shape.h"
+#include "core/lines_shape.h"
 #include "core/tile_math.h"
 #include "model/analytic.h"
 
@@ -78,6 +79,38 @@ double lane_fill(In f) {
   if (f.c.family_id() != Family::cpu_groups) return 1.0;
   const GroupsShape s = groups_shape(f.v, f.c);
   return static_cast<double>(f.v.groups * s.outer) / (static_cast<double>(s.chunks) * f.c.tile_n);
+}
+
+// The largest power of two, in bytes, that the distance of rows is a multiple of; at most two pages.
+double log2_apart(const Operand& o) {
+  constexpr uint64_t kMost = 8192;
+  return std::countr_zero(static_cast<uint64_t>(o.leading() * bytes_of(o.type)) | kMost);
+}
+
+bool by_groups(In f) { return f.c.family_id() == Family::cpu_groups; }
+double by_lines(In f) {
+  return f.c.family_id() == Family::cpu_amx && f.v.window && reads_lines(f.v, f.c) ? 1.0 : 0.0;
+}
+
+// A fact of how cpu_groups sees the problem, 0 for others.
+template <auto fact>
+double of_groups(In f) {
+  return by_groups(f) ? static_cast<double>(fact(groups_shape(f.v, f.c))) : 0.0;
+}
+
+// Registers that a step of a line of taps of cpu_groups takes, sums and what they are made of.
+double groups_registers(In f) {
+  if (!by_groups(f)) return 0.0;
+  const GroupsShape s = groups_shape(f.v, f.c);
+  const double vectors = static_cast<double>(f.c.tile_n) / std::max(f.c.inst_n, 1);
+  return static_cast<double>(s.columns + (s.gradient ? s.axes[2].taps + 1 : 0)) * vectors;
+}
+
+// Of the products of the view, the share that meets no padding.
+double window_fill(In f) {
+  const double all =
+      static_cast<double>(f.v.m) * static_cast<double>(f.v.n) * static_cast<double>(f.v.groups) * f.v.depth();
+  return f.v.window ? share(f.v.work, all) : 1.0;
 }
 
 // A fact of the window, 0 without one.
@@ -211,6 +244,34 @@ constexpr Feature kFeatures[] = {
     row<[](In f) { return log2_of(f, f.w.bytes_c); }>("log2_result", I, kCpu),
     row<[](In f) { return share(f.w.math, f.cycles); }>("math_share", I, kCpu),
     row<[](In f) { return share(f.w.pack_a, f.cycles); }>("pack_a_share", I, kCpu),
+    row<[](In f) { return log2_apart(f.v.a); }>("log2_apart_a", P, kCpu),
+    row<[](In f) { return log2_apart(f.v.b); }>("log2_apart_b", P, kCpu),
+    row<[](In f) { return log2_apart(f.v.c); }>("log2_apart_c", P, kCpu),
+    row<[](In f) { return double(f.v.k % 64); }>("k_mod_64", P, kCpu),
+    row<[](In f) { return double(f.v.n % 64); }>("n_mod_64", P, kCpu),
+    row<window_fill>("window_fill", P, kCpu),
+    row<of_window<[](const Window& w) { return w.axes[0].taps; }>>("planes_taps", P, kCpu),
+    row<of_window<[](const Window& w) { return w.axes[0].positions; }>>("planes", P, kCpu),
+    row<of_window<[](const Window& w) { return log2_of(double(w.positions())); }>>("log2_positions", P, kCpu),
+    row<of_window<[](const Window& w) { return double(w.divisor()); }>>("divisor", P, kCpu),
+    row<of_window<[](const Window& w) { return double(w.axes[1].step); }>>("lines_step", P, kCpu),
+    row<by_lines>("by_lines", I, kCpu),
+    row<[](In f) { return log2_of(f.w.tile_m * f.w.depth * bytes_of(f.v.a.type)); }>("log2_row_panel", I,
+                                                                                     kCpu),
+    row<[](In f) { return f.w.tile_m * std::ceil(f.w.tile_n / std::max(f.c.inst_n, 1)); }>("sums", I, kCpu),
+    row<[](In f) { return std::ceil(f.w.depth / std::max(f.c.inst_k, 1)); }>("steps_k", I, kCpu),
+    row<of_groups<[](const GroupsShape& s) { return s.steps; }>>("groups_steps", I, kCpu),
+    row<of_groups<[](const GroupsShape& s) { return s.vectors_read; }>>("groups_loads", I, kCpu),
+    row<of_groups<[](const GroupsShape& s) { return s.chunks; }>>("groups_chunks", I, kCpu),
+    row<groups_registers>("groups_registers", I, kCpu),
+    row<[](In f) { return share(f.w.pack_b, f.cycles); }>("pack_b_share", I, kCpu),
+    row<[](In f) { return share(f.w.overhead, f.cycles); }>("tile_overhead_share", I, kCpu),
+    row<[](In f) {
+      return std::log2(std::max(f.analytic_us * f.a.clock_ghz * 1e3, 1.0) / std::max(f.w.ideal_math, 1.0));
+    }>("over_math", I, kCpu),
+    row<[](In f) {
+      return std::log2(std::max(f.analytic_us * f.a.clock_ghz * 1e3, 1.0) / std::max(f.w.memory, 1.0));
+    }>("over_memory", I, kCpu),
 };
 
 constexpr std::string_view kTags[] = {"problem", "kernel", "interaction"};

@@ -23,12 +23,18 @@ std::vector<double> analytic(const TrainingData& data, const MeasuredProblem& p)
 
 // Rows of the folds, in the order of problems and configurations.
 TrainingMatrix matrix_of(const TrainingData& data, Fold fold, const LearnedModel& shape,
-                         const LearnedModel* start, int focus) {
+                         const LearnedModel* start, const TrainOptions& o) {
   TrainingMatrix m;
+  m.choices.weight = o.choices;
+  m.choices.softness = o.softness;
+  m.choices.level = o.level;
+  const bool compared = o.choices > 0 || o.level != 1;
   m.columns = shape.feature_names().size();
   std::vector<float> columns(m.columns * Forest::kRows);
+  uint32_t problem = 0;
   for (const MeasuredProblem& p : data.problems) {
     if (p.fold != fold) continue;
+    ++problem;
     const std::vector<double> us = analytic(data, p);
     std::vector<double> started = us;
     if (start) start->predict_each(p.view, data.arch, p.configs, started);
@@ -41,10 +47,15 @@ TrainingMatrix matrix_of(const TrainingData& data, Fold fold, const LearnedModel
         for (size_t f = 0; f < m.columns; ++f) m.features.push_back(columns[f * Forest::kRows + r]);
         const size_t i = first + r;
         m.target.push_back(static_cast<float>(std::log(p.us[i] / us[i])));
+        if (compared) {
+          m.choices.group.push_back(problem);
+          m.choices.offset.push_back(static_cast<float>(std::log(us[i])));
+          m.choices.loss.push_back(static_cast<float>(1 - p.best_us / p.us[i]));
+        }
         if (start) m.start.push_back(static_cast<float>(std::log(started[i] / us[i])));
         const double near = p.best_us / p.us[i];
         double weight = near;
-        for (int power = 1; power < focus; ++power) weight *= near;
+        for (int power = 1; power < o.focus; ++power) weight *= near;
         m.weight.push_back(static_cast<float>(std::max(weight, kLeastWeight)));
         total += m.weight.back();
       }
@@ -174,8 +185,8 @@ TrainResult train(const TrainingData& data, const TrainOptions& o,
   }
   if (o.start) names = o.start->feature_names();  // old trees and new ones test the same columns
   const LearnedModel shape(scope, names, {}, {});
-  const TrainingMatrix rows = matrix_of(data, Fold::train, shape, o.start.get(), o.focus);
-  const TrainingMatrix watched = matrix_of(data, Fold::valid, shape, o.start.get(), o.focus);
+  const TrainingMatrix rows = matrix_of(data, Fold::train, shape, o.start.get(), o);
+  const TrainingMatrix watched = matrix_of(data, Fold::valid, shape, o.start.get(), o);
 
   // Mean loss of the choices on the fold for validation.
   const auto regret = [&](std::span<const float> predicted) {
@@ -205,7 +216,7 @@ TrainResult train(const TrainingData& data, const TrainOptions& o,
                                          {"eta", number_text(o.rate)},
                                          {"subsample", "0.8"},
                                          {"colsample_bytree", "0.7"},
-                                         {"min_child_weight", "2"},
+                                         {"min_child_weight", number_text(o.least)},
                                          {"lambda", "1"},
                                          {"base_score", "0"},
                                          {"seed", std::to_string(o.seed)},
@@ -234,6 +245,8 @@ TrainResult train(const TrainingData& data, const TrainOptions& o,
                             {"trees", static_cast<int64_t>(forest.trees())},
                             {"started_from", o.start ? o.start->made() : Json()}});
   if (o.focus != TrainOptions{}.focus) made.set("focus", o.focus);
+  if (o.level != TrainOptions{}.level) made.set("level", o.level);
+  if (o.choices > 0) made.set("choices", o.choices).set("softness", o.softness);
   made.set("band",
            error_band(data, Fold::valid, predictor(LearnedModel(scope, names, forest, made), data.arch)));
   auto model = std::make_shared<const LearnedModel>(scope, names, std::move(forest), made);

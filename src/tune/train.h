@@ -34,8 +34,12 @@ struct TrainOptions {
   int rounds = 300;  // trees at most
   int depth = 7;
   double rate = 0.04;
-  int focus = 2;      // power with which a row's weight falls with its distance from the best
-  int patience = 60;  // trees without a better choice on the fold for validation, then training ends
+  int focus = 2;          // power with which a row's weight falls with its distance from the best
+  double level = 1;       // of a problem's mean error, so much counts: choices only depend on differences
+  double choices = 0;     // weight of the expected loss of choices beside the squares of errors
+  double softness = 0.1;  // configurations predicted so far apart (in log) are chosen e times as often
+  double least = 2;       // weight of the rows of a leaf, at least
+  int patience = 60;      // trees without a better choice on the fold for validation, then training ends
   uint64_t seed = 1;
   int threads = 2;
   std::shared_ptr<const LearnedModel> start;  // its trees come first

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 
@@ -27,6 +29,7 @@ using Handle = void*;
   X(XGBoosterFree, int, (Handle))                                                    \
   X(XGBoosterSetParam, int, (Handle, const char*, const char*))                      \
   X(XGBoosterUpdateOneIter, int, (Handle, int, Handle))                              \
+  X(XGBoosterBoostOneIter, int, (Handle, Handle, float*, float*, uint64_t))          \
   X(XGBoosterPredictFromDMatrix, int,                                                \
     (Handle, Handle, const char*, const uint64_t**, uint64_t*, const float**))       \
   X(XGBoosterSaveModelToBuffer, int, (Handle, const char*, uint64_t*, const char**))
@@ -119,6 +122,72 @@ Forest forest_of(Handle booster) {
   return forest;
 }
 
+// Derivatives of what training makes least, by the prediction of each row: the weighted squares of errors,
+// those of a group less (1 - level) of their mean, and the expected losses of choices.
+class Gradient {
+ public:
+  explicit Gradient(const TrainingMatrix& m) : m_(m), first(m.rows()), second(m.rows()) {}
+
+  void at(std::span<const float> predicted) {
+    const std::vector<uint32_t>& group = m_.choices.group;
+    for (size_t begin = 0, end = 0; begin < group.size(); begin = end) {
+      while (end < group.size() && group[end] == group[begin]) ++end;
+      squares(predicted, begin, end);
+      if (m_.choices.weight > 0) losses(predicted, begin, end);
+    }
+  }
+
+ private:
+  double error(std::span<const float> predicted, size_t i) const {
+    return static_cast<double>(predicted[i]) - static_cast<double>(m_.target[i]);
+  }
+
+  void squares(std::span<const float> predicted, size_t begin, size_t end) {
+    double sum = 0, weight = 0;
+    for (size_t i = begin; i < end; ++i) {
+      sum += static_cast<double>(m_.weight[i]) * error(predicted, i);
+      weight += static_cast<double>(m_.weight[i]);
+    }
+    const double apart = (1 - m_.choices.level) * sum / weight;
+    for (size_t i = begin; i < end; ++i) {
+      first[i] = static_cast<float>(static_cast<double>(m_.weight[i]) * (error(predicted, i) - apart));
+      second[i] = m_.weight[i];
+    }
+  }
+
+  // A row is chosen with a probability that falls with its prediction.
+  void losses(std::span<const float> predicted, size_t begin, size_t end) {
+    const Choices& c = m_.choices;
+    const auto score = [&](size_t i) {
+      return -(static_cast<double>(predicted[i]) + static_cast<double>(c.offset[i])) / c.softness;
+    };
+    double best = score(begin), total = 0, loss = 0;
+    for (size_t i = begin + 1; i < end; ++i) best = std::max(best, score(i));
+    chosen_.resize(end - begin);
+    for (size_t i = begin; i < end; ++i) {
+      const double p = std::exp(score(i) - best);
+      chosen_[i - begin] = p;
+      total += p;
+      loss += p * static_cast<double>(c.loss[i]);
+    }
+    loss /= total;
+    // The second derivative has either sign; half of the probability keeps steps short where there is much of
+    // it.
+    constexpr double kCurvature = 0.5;
+    for (size_t i = begin; i < end; ++i) {
+      const double p = c.weight * chosen_[i - begin] / total;
+      first[i] += static_cast<float>(p * (loss - static_cast<double>(c.loss[i])) / c.softness);
+      second[i] += static_cast<float>(p * kCurvature);
+    }
+  }
+
+  const TrainingMatrix& m_;
+  std::vector<double> chosen_;
+
+ public:
+  std::vector<float> first, second;
+};
+
 }  // namespace
 
 std::string xgboost_version(std::string* why) {
@@ -141,8 +210,15 @@ Trained train_forest(const TrainingMatrix& data, const TrainingMatrix& watched,
   check(api().XGBoosterCreate(both, 2, &h));
   const Owned booster(h, api().XGBoosterFree);
   for (const auto& [name, value] : parameters) check(api().XGBoosterSetParam(h, name.c_str(), value.c_str()));
+  Gradient gradient(data);
   for (int round = 0; round < rounds; ++round) {
-    check(api().XGBoosterUpdateOneIter(h, round, train.get()));
+    if (data.choices.group.empty()) {
+      check(api().XGBoosterUpdateOneIter(h, round, train.get()));
+    } else {
+      gradient.at(predictions(h, train.get()));
+      check(api().XGBoosterBoostOneIter(h, train.get(), gradient.first.data(), gradient.second.data(),
+                                        data.rows()));
+    }
     const int trees = round + 1;
     if (trees % every == 0 && !judge(trees, predictions(h, watch.get()))) break;
   }

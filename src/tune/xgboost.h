@@ -2,6 +2,7 @@
 // nothing else does.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -12,11 +13,22 @@
 
 namespace tessera {
 
+// What rows are compared for: of each group the one with the least (prediction + offset) is chosen.
+struct Choices {
+  std::vector<uint32_t> group;  // of each row; rows of one group are neighbours
+  std::vector<float> offset;
+  std::vector<float> loss;  // what choosing the row loses
+  double weight = 0;        // of the expected loss of a choice beside the square of a row's error
+  double softness = 0.1;    // rows that are predicted so far apart are chosen e times as often
+  double level = 1;         // of the mean error of a group, so much counts
+};
+
 // Rows of features, row-major, with what the trees are to give and how much each row counts. `start`: what is
-// predicted before the first tree; empty = 0.
+// predicted before the first tree; empty = 0. Without choices the weighted squares of errors are made least.
 struct TrainingMatrix {
   std::vector<float> features, target, weight, start;
   size_t columns = 0;
+  Choices choices{};
   size_t rows() const { return columns ? features.size() / columns : 0; }
 };
 

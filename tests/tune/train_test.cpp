@@ -100,6 +100,32 @@ TEST(Train, LearnsWhatTheAnalyticModelDoesNotKnowAndIsReproducible) {
   EXPECT_GT(c.model->forest().trees(), a.model->forest().trees());
 }
 
+// What all configurations of a problem take longer by, which nothing predicts, is no matter for its choice.
+TEST(Train, DifferencesWithinAProblemCountMoreThanItsLevel) {
+  if (xgboost_missing()) GTEST_SKIP() << "no XGBoost";
+  TrainingData data = made_up_data(60);
+  uint64_t state = 1;
+  for (MeasuredProblem& p : data.problems) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const double factor = std::exp2(static_cast<double>(state >> 61));
+    for (double& us : p.us) us *= factor;
+    p.best_us *= factor;
+  }
+  const auto trained = [&](double level) {
+    TrainOptions o{.rounds = 30, .patience = 60, .threads = 1};
+    o.rate = 0.1;
+    o.level = level;
+    return train(data, o);
+  };
+  const auto mean = [](const TrainResult& r) {
+    return r.manifest.at("folds").at("valid").at("model").at("mean").as_double();
+  };
+  const TrainResult a = trained(0.1);
+  EXPECT_EQ(a.model->bytes(), trained(0.1).model->bytes());
+  EXPECT_GT(mean(a), mean(trained(1)));
+  EXPECT_GT(mean(a), 0.98);
+}
+
 // Over more than 10^5 rows, our sums are XGBoost's bit for bit.
 TEST(Train, OurInferenceIsXgboostsBitForBit) {
   if (xgboost_missing()) GTEST_SKIP() << "no XGBoost";
