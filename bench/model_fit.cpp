@@ -1,16 +1,15 @@
 // Fits the analytic model's costs to measurements of model_oracle, gpu_gemm or a sweep.
 //
-//   model_fit ARCH [judge=FILE.csv] [like=N] [write=FILE.csv] [every=N] [restarts=30] [worst=12] MEASURED...
+//   model_fit ARCH MEASURED... [--judge FILE.csv] [--like N] [--write FILE.csv] [--tests 1] [--every N]
+//             [--restarts 30] [--worst 12]
 //
 //   MEASURED  FILE.csv with columns problem, config and us, or FILE.times (models/): its fold for training
 //   judge     problems to score before and after; they are left out of what is fitted to
-//   like      what was not measured is there too, as the learned model predicts it: of each problem the N
-//   that
-//             it predicts best and the N that the analytic model does, so that a choice that nobody measured
-//             is no way out
-//   write     only writes to this file what would be fitted to: before the model is changed, on whose
-//   predictions
-//             the learned one's are built
+//   like      what was not measured is there too, as the learned model predicts it: the N configurations of
+//             each problem that it finds best and the N that the analytic model does, so that a choice that
+//             nobody measured is no way out
+//   write     only writes to this file what would be fitted to: before a change of the analytic model, since
+//             the learned one's predictions are built on it
 //   tests     1: to problems of the fold for tests too (models/splits.json), which are left out otherwise
 //   every     of the files' problems, in order of their text, each N-th
 //
@@ -36,6 +35,7 @@
 #include "core/gemm_view.h"
 #include "model/learned.h"
 #include "model/model.h"
+#include "program.h"
 #include "space/space.h"
 #include "tessera/error.h"
 #include "tune/training_file.h"
@@ -60,34 +60,20 @@ struct Measured {
 
 struct Options {
   std::string arch, judge, write;
-  size_t like = 0, every = 1, restarts = 30, worst = 12, tests = 0;
+  int64_t like = 0, every = 1, restarts = 30, worst = 12, tests = 0;
   std::vector<std::string> files;
 };
 
 Options parse(int argc, char** argv) {
   Options o;
-  if (argc > 1) o.arch = argv[1];
-  for (int i = 2; i < argc; ++i) {
-    const std::string a = argv[i];
-    const size_t e = a.find('=');
-    const std::string key = a.substr(0, e), value = e == a.npos ? "" : a.substr(e + 1);
-    const std::pair<const char*, size_t*> numbers[] = {{"like", &o.like},
-                                                       {"every", &o.every},
-                                                       {"restarts", &o.restarts},
-                                                       {"worst", &o.worst},
-                                                       {"tests", &o.tests}};
-    const auto number =
-        std::find_if(std::begin(numbers), std::end(numbers), [&](const auto& n) { return key == n.first; });
-    if (key == "judge" || key == "write") {
-      (key == "judge" ? o.judge : o.write) = value;
-    } else if (number != std::end(numbers)) {
-      const auto n = parse_int(value);
-      if (!n || *n < (key == "every")) throw Error(ErrorCode::bad_input, "not a number: " + a);
-      *number->second = static_cast<size_t>(*n);
-    } else {
-      o.files.push_back(a);
-    }
-  }
+  int i = 1;
+  if (i < argc) o.arch = argv[i++];
+  for (; i < argc && !std::string_view(argv[i]).starts_with("--"); ++i) o.files.emplace_back(argv[i]);
+  const Setting settings[] = {{"--judge", &o.judge},          {"--write", &o.write},
+                              {"--like", &o.like, 0},         {"--every", &o.every},
+                              {"--restarts", &o.restarts, 0}, {"--worst", &o.worst, 0},
+                              {"--tests", &o.tests, 0}};
+  read_settings(argc - i + 1, argv + i - 1, settings, "bench/model_fit.cpp");
   return o;
 }
 
@@ -278,71 +264,76 @@ std::vector<Measured> values_of(Problems problems) {
   return out;
 }
 
+// As read_csv() reads it.
+void write_csv(const std::vector<Measured>& problems, const std::string& path) {
+  std::ofstream out(path);
+  out << "name,problem,config,us\n";
+  for (const Measured& m : problems) {
+    for (size_t i = 0; i < m.us.size(); ++i)
+      out << ',' << to_string(m.problem) << ',' << to_string(m.configs[i]) << ',' << m.us[i] << '\n';
+  }
+}
+
+int run(const Options& o) {
+  const ArchSpec& file = find_arch(o.arch);
+  ArchSpec arch = file;
+  Problems fitted, judged;
+  for (const std::string& f : o.files) read(f, &fitted);
+  if (!o.judge.empty()) read(o.judge, &judged);
+  for (const auto& [text, m] : judged) fitted.erase(text);
+  if (!o.tests) std::erase_if(fitted, [](const auto& p) { return fold_of(p.second.problem) == Fold::test; });
+  std::vector<Measured> problems;
+  int64_t index = 0;
+  for (Measured& m : values_of(std::move(fitted))) {
+    if (index++ % o.every == 0) problems.push_back(std::move(m));
+  }
+  const std::vector<Measured> judges = values_of(std::move(judged));
+  if (o.like) {
+    for (Measured& m : problems) add_like(m, file, static_cast<size_t>(o.like));
+  }
+  if (!o.write.empty()) {
+    write_csv(problems, o.write);
+    return 0;
+  }
+  const auto report = [&](const char* when, const Score& s) {
+    print(when, s);
+    if (!judges.empty()) print("judged", score(judges, arch, file));
+  };
+  if (problems.empty()) {  // only to be judged
+    print("judged", score(judges, arch, file));
+    print_worst(judges, arch, static_cast<size_t>(o.worst));
+    return 0;
+  }
+  Score best = score(problems, arch, file);
+  report("before", best);
+  descend(problems, file, &arch, &best, {2.0, 1.5, 1.2, 1.1});
+  report("once", best);
+  std::mt19937 random(1);
+  std::normal_distribution<double> off(0, 0.3);
+  for (int64_t restart = 0; restart < o.restarts; ++restart) {
+    ArchSpec trial = arch;
+    for (auto& [name, value] : trial.costs) {
+      const double moved = value * std::exp(off(random));
+      if (random() % 4 == 0 && !(moved > 1 && is_share(name))) value = moved;
+    }
+    Score s = score(problems, trial, file);
+    descend(problems, file, &trial, &s, {1.3, 1.1});
+    if (s.loss < best.loss) best = s, arch = trial;
+  }
+  report("after", best);
+  print_worst(judges.empty() ? problems : judges, arch, static_cast<size_t>(o.worst));
+  Json costs = Json::object();
+  for (const auto& [name, value] : arch.costs) costs.set(name, std::stod(format("%.3g", value)));
+  std::printf("\"costs\": %s\n", costs.dump().c_str());
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: model_fit ARCH [key=value] MEASURED...\n");
+    std::fprintf(stderr, "usage: model_fit ARCH MEASURED... [--SETTING VALUE...]\n");
     return 2;
   }
-  try {
-    const Options o = parse(argc, argv);
-    const ArchSpec& file = find_arch(o.arch);
-    ArchSpec arch = file;
-    Problems fitted, judged;
-    for (const std::string& f : o.files) read(f, &fitted);
-    if (!o.judge.empty()) read(o.judge, &judged);
-    for (const auto& [text, m] : judged) fitted.erase(text);
-    if (!o.tests)
-      std::erase_if(fitted, [](const auto& p) { return fold_of(p.second.problem) == Fold::test; });
-    std::vector<Measured> problems;
-    size_t index = 0;
-    for (Measured& m : values_of(std::move(fitted)))
-      if (index++ % o.every == 0) problems.push_back(std::move(m));
-    const std::vector<Measured> judges = values_of(std::move(judged));
-    if (o.like)
-      for (Measured& m : problems) add_like(m, file, o.like);
-    if (!o.write.empty()) {
-      std::ofstream out(o.write);
-      out << "name,problem,config,us\n";
-      for (const Measured& m : problems)
-        for (size_t i = 0; i < m.us.size(); ++i)
-          out << ',' << to_string(m.problem) << ',' << to_string(m.configs[i]) << ',' << m.us[i] << '\n';
-      return 0;
-    }
-    const auto report = [&](const char* when, const Score& s) {
-      print(when, s);
-      if (!judges.empty()) print("judged", score(judges, arch, file));
-    };
-    if (problems.empty()) {  // only to be judged
-      print("judged", score(judges, arch, file));
-      print_worst(judges, arch, o.worst);
-      return 0;
-    }
-    Score best = score(problems, arch, file);
-    report("before", best);
-    descend(problems, file, &arch, &best, {2.0, 1.5, 1.2, 1.1});
-    report("once", best);
-    std::mt19937 random(1);
-    std::normal_distribution<double> off(0, 0.3);
-    for (size_t restart = 0; restart < o.restarts; ++restart) {
-      ArchSpec trial = arch;
-      for (auto& [name, value] : trial.costs) {
-        const double moved = value * std::exp(off(random));
-        if (random() % 4 == 0 && !(moved > 1 && is_share(name))) value = moved;
-      }
-      Score s = score(problems, trial, file);
-      descend(problems, file, &trial, &s, {1.3, 1.1});
-      if (s.loss < best.loss) best = s, arch = trial;
-    }
-    report("after", best);
-    print_worst(judges.empty() ? problems : judges, arch, o.worst);
-    Json costs = Json::object();
-    for (const auto& [name, value] : arch.costs) costs.set(name, std::stod(format("%.3g", value)));
-    std::printf("\"costs\": %s\n", costs.dump().c_str());
-    return 0;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 1;
-  }
+  return exit_status([&] { return run(parse(argc, argv)); });
 }

@@ -106,6 +106,11 @@ double groups_registers(In f) {
   return static_cast<double>(s.columns + (s.gradient ? s.axes[2].taps + 1 : 0)) * vectors;
 }
 
+// How many times the predicted cycles are those of a part of the work.
+double log2_over(In f, double part) {
+  return f.logs.log2(std::max(f.analytic_us * f.a.clock_ghz * 1e3, 1.0) / std::max(part, 1.0));
+}
+
 // Of the products of the view, the share that meets no padding.
 double window_fill(In f) {
   const double all =
@@ -256,8 +261,8 @@ constexpr Feature kFeatures[] = {
     row<of_window<[](const Window& w) { return double(w.divisor()); }>>("divisor", P, kCpu),
     row<of_window<[](const Window& w) { return double(w.axes[1].step); }>>("lines_step", P, kCpu),
     row<by_lines>("by_lines", I, kCpu),
-    row<[](In f) { return log2_of(f.w.tile_m * f.w.depth * bytes_of(f.v.a.type)); }>("log2_row_panel", I,
-                                                                                     kCpu),
+    row<[](In f) { return log2_of(f, f.w.tile_m * f.w.depth * bytes_of(f.v.a.type)); }>("log2_row_panel", I,
+                                                                                        kCpu),
     row<[](In f) { return f.w.tile_m * std::ceil(f.w.tile_n / std::max(f.c.inst_n, 1)); }>("sums", I, kCpu),
     row<[](In f) { return std::ceil(f.w.depth / std::max(f.c.inst_k, 1)); }>("steps_k", I, kCpu),
     row<of_groups<[](const GroupsShape& s) { return s.steps; }>>("groups_steps", I, kCpu),
@@ -266,12 +271,8 @@ constexpr Feature kFeatures[] = {
     row<groups_registers>("groups_registers", I, kCpu),
     row<[](In f) { return share(f.w.pack_b, f.cycles); }>("pack_b_share", I, kCpu),
     row<[](In f) { return share(f.w.overhead, f.cycles); }>("tile_overhead_share", I, kCpu),
-    row<[](In f) {
-      return std::log2(std::max(f.analytic_us * f.a.clock_ghz * 1e3, 1.0) / std::max(f.w.ideal_math, 1.0));
-    }>("over_math", I, kCpu),
-    row<[](In f) {
-      return std::log2(std::max(f.analytic_us * f.a.clock_ghz * 1e3, 1.0) / std::max(f.w.memory, 1.0));
-    }>("over_memory", I, kCpu),
+    row<[](In f) { return log2_over(f, f.w.ideal_math); }>("over_math", I, kCpu),
+    row<[](In f) { return log2_over(f, f.w.memory); }>("over_memory", I, kCpu),
 };
 
 constexpr std::string_view kTags[] = {"problem", "kernel", "interaction"};

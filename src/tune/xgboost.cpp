@@ -126,7 +126,9 @@ Forest forest_of(Handle booster) {
 // those of a group less (1 - level) of their mean, and the expected losses of choices.
 class Gradient {
  public:
-  explicit Gradient(const TrainingMatrix& m) : m_(m), first(m.rows()), second(m.rows()) {}
+  std::vector<float> first, second;  // of each row
+
+  explicit Gradient(const TrainingMatrix& m) : first(m.rows()), second(m.rows()), m_(m) {}
 
   void at(std::span<const float> predicted) {
     const std::vector<uint32_t>& group = m_.choices.group;
@@ -183,9 +185,6 @@ class Gradient {
 
   const TrainingMatrix& m_;
   std::vector<double> chosen_;
-
- public:
-  std::vector<float> first, second;
 };
 
 }  // namespace
