@@ -100,8 +100,18 @@ struct Dot {
   static constexpr int L = Math::L, kStep = Math::kStep;
   static constexpr int kRows = C::tile_m, kCols = C::tile_n;
   static constexpr int kRowSize = bytes_of(Math::kRow), kColSize = bytes_of(Math::kCol);
-  // Chains of additions: about 8 hide the latency of the multiplier.
-  static constexpr int kChains = kRows * kCols >= 6 ? 1 : (7 + kRows * kCols) / (kRows * kCols);
+  // Chains of additions of a tile of that many columns: about 8 hide the latency of the multiplier.
+  static constexpr int chains(int columns) {
+    return kRows * columns >= 6 ? 1 : (7 + kRows * columns) / (kRows * columns);
+  }
+  // Columns read side by side where one tile of rows, which the first-level cache keeps, meets columns from
+  // beyond the second-level one. Lines of memory far apart may share a set of it, and memory gives the fewer
+  // of them the faster. From memory, and from a last-level cache that keeps them.
+  static constexpr int few(int columns) { return kCols % columns == 0 ? columns : kCols; }
+  static constexpr int kFromMemory = few(kRows == 4  ? 2
+                                         : kRows > 1 ? 1
+                                                     : 4),
+                       kFromCache = few(kRows == 2 ? 4 : kCols);
   // Row tiles that share one pass over a block of columns.
   static constexpr int kRowTiles = 8;
   // Lines of the next block of columns asked for in each step, in the shadow of the arithmetic.
@@ -110,22 +120,22 @@ struct Dot {
   static constexpr int kOutCols = C::swap_ab ? kRows : kCols;
 
   // `rest` is a Part for the last elements of k, or nothing.
-  template <class... Rest>
-  static TSR_INLINE void step(Acc (&acc)[kRows][kCols], const char* rows, long long row_stride,
+  template <int kColumns, class... Rest>
+  static TSR_INLINE void step(Acc (&acc)[kRows][kColumns], const char* rows, long long row_stride,
                               const char* cols, long long col_stride, Rest... rest) {
-    if constexpr (kRows <= kCols) {
+    if constexpr (kRows <= kColumns) {
       typename Math::Fragment row[kRows];
       TSR_UNROLL for (int i = 0; i < kRows; ++i) row[i] = Math::load_row(rows + i * row_stride, rest...);
-      TSR_UNROLL for (int j = 0; j < kCols; ++j) {
+      TSR_UNROLL for (int j = 0; j < kColumns; ++j) {
         const auto col = Math::load_col(cols + j * col_stride, rest...);
         TSR_UNROLL for (int i = 0; i < kRows; ++i) acc[i][j] = Math::multiply(acc[i][j], row[i], col);
       }
     } else {
-      typename Math::Fragment col[kCols];
-      TSR_UNROLL for (int j = 0; j < kCols; ++j) col[j] = Math::load_col(cols + j * col_stride, rest...);
+      typename Math::Fragment col[kColumns];
+      TSR_UNROLL for (int j = 0; j < kColumns; ++j) col[j] = Math::load_col(cols + j * col_stride, rest...);
       TSR_UNROLL for (int i = 0; i < kRows; ++i) {
         const auto row = Math::load_row(rows + i * row_stride, rest...);
-        TSR_UNROLL for (int j = 0; j < kCols; ++j) acc[i][j] = Math::multiply(acc[i][j], row, col[j]);
+        TSR_UNROLL for (int j = 0; j < kColumns; ++j) acc[i][j] = Math::multiply(acc[i][j], row, col[j]);
       }
     }
   }
@@ -146,43 +156,66 @@ struct Dot {
   enum class Fetch { nothing, block, memory };
 
   // acc += rows . cols over `count` elements of k; asks for the lines at `ahead`.
-  template <Fetch kFetch>
-  static TSR_INLINE void accumulate(Acc (&acc)[kRows][kCols], const char* rows, long long row_stride,
+  template <Fetch kFetch, int kColumns>
+  static TSR_INLINE void accumulate(Acc (&acc)[kRows][kColumns], const char* rows, long long row_stride,
                                     const char* cols, long long col_stride, long long count,
                                     const char* ahead) {
-    constexpr int kRowBytes = kStep * kRowSize, kColBytes = kStep * kColSize;
+    constexpr int kRowBytes = kStep * kRowSize, kColBytes = kStep * kColSize, kChains = chains(kColumns);
+    auto fetch = [&]() __attribute__((always_inline)) {
+      if constexpr (kFetch == Fetch::block) {
+        TSR_UNROLL for (int j = 0; j < kAhead; ++j) __builtin_prefetch(ahead + j * col_stride);
+        ahead += kColBytes;
+      } else if constexpr (kFetch == Fetch::memory) {
+        TSR_UNROLL for (int j = 0; j < kColumns; ++j) __builtin_prefetch(ahead + j * kColBytes, 0, 2);
+        ahead += kColumns * kColBytes;
+      }
+    };
     long long steps = count / kStep;
     if constexpr (kChains > 1) {
-      Acc chain[kChains][kRows][kCols];
-      copy(chain[0], acc);
-      TSR_UNROLL for (int u = 1; u < kChains; ++u) clear(chain[u]);
+      Acc chain[kChains][kRows][kColumns];
+      TSR_UNROLL for (int u = 0; u < kChains; ++u) {
+        TSR_UNROLL for (int i = 0; i < kRows; ++i) {
+          TSR_UNROLL for (int j = 0; j < kColumns; ++j) chain[u][i][j] = u == 0 ? acc[i][j] : Acc{};
+        }
+      }
       for (; steps >= kChains; steps -= kChains) {
         TSR_UNROLL for (int u = 0; u < kChains; ++u) {
+          fetch();
           step(chain[u], rows + u * kRowBytes, row_stride, cols + u * kColBytes, col_stride);
         }
         rows += kChains * kRowBytes;
         cols += kChains * kColBytes;
       }
       TSR_UNROLL for (int i = 0; i < kRows; ++i) {
-        TSR_UNROLL for (int j = 0; j < kCols; ++j) {
+        TSR_UNROLL for (int j = 0; j < kColumns; ++j) {
           acc[i][j] = chain[0][i][j];
           TSR_UNROLL for (int u = 1; u < kChains; ++u) acc[i][j] += chain[u][i][j];
         }
       }
     }
     for (; steps > 0; --steps) {
-      if constexpr (kFetch == Fetch::block) {
-        TSR_UNROLL for (int j = 0; j < kAhead; ++j) __builtin_prefetch(ahead + j * col_stride);
-        ahead += kColBytes;
-      } else if constexpr (kFetch == Fetch::memory) {
-        TSR_UNROLL for (int j = 0; j < kCols; ++j) __builtin_prefetch(ahead + j * kColBytes, 0, 2);
-        ahead += kCols * kColBytes;
-      }
+      fetch();
       step(acc, rows, row_stride, cols, col_stride);
       rows += kRowBytes;
       cols += kColBytes;
     }
     if (const long long rest = count % kStep) step(acc, rows, row_stride, cols, col_stride, Part(rest));
+  }
+
+  // One tile and all of k, `kColumns` after `kColumns`.
+  template <Fetch kFetch, int kColumns>
+  static TSR_INLINE void stream(Acc (&acc)[kRows][kCols], const char* rows, long long row_stride,
+                                const char* cols, long long col_stride, long long count, long long ahead) {
+    for (int j0 = 0; j0 < kCols; j0 += kColumns, cols += kColumns * col_stride) {
+      Acc some[kRows][kColumns];
+      TSR_UNROLL for (int i = 0; i < kRows; ++i) {
+        TSR_UNROLL for (int j = 0; j < kColumns; ++j) some[i][j] = Acc{};
+      }
+      accumulate<kFetch>(some, rows, row_stride, cols, col_stride, count, cols + ahead);
+      TSR_UNROLL for (int i = 0; i < kRows; ++i) {
+        TSR_UNROLL for (int j = 0; j < kColumns; ++j) acc[i][j0 + j] = some[i][j];
+      }
+    }
   }
 
   // 128 * the sum of each row: what moving the columns up by 128 added to its products.
@@ -224,6 +257,21 @@ struct Dot {
       }
       for (long long j0 = col_begin; j0 < col_end; j0 += kCols) {
         const long long j = least(j0, n - kCols);
+        if (tiles == 1 && args.streams) {
+          const char* row = rows + base * row_stride + k_begin * kRowSize;
+          const char* col = cols + j * col_stride + k_begin * kColSize;
+          const long long count = k_end - k_begin;
+          Acc acc[kRows][kCols];
+          if (args.ahead_bytes > 0) {
+            stream<Fetch::memory, kFromMemory>(acc, row, row_stride, col, col_stride, count,
+                                               args.ahead_bytes);
+          } else {
+            stream<Fetch::nothing, kFromCache>(acc, row, row_stride, col, col_stride, count, 0);
+          }
+          finish(args, acc, offset, base, i0 - base, least(kRows, i1 - base), j, j0 - j,
+                 least(kCols, col_end - j));
+          continue;
+        }
         long long k0 = k_begin;
         do {
           const long long count = least(block, k_end - k0);
@@ -246,7 +294,7 @@ struct Dot {
               accumulate<kRows == 1 ? Fetch::nothing : Fetch::block>(
                   acc, row, row_stride, col, col_stride, count,
                   next + least(t * lines_per_tile, kCols - 1) * col_stride);
-            } else if (kChains == 1 && args.ahead_bytes > 0) {
+            } else if (args.ahead_bytes > 0) {
               accumulate<Fetch::memory>(acc, row, row_stride, col, col_stride, count, col + args.ahead_bytes);
             } else {
               accumulate<Fetch::nothing>(acc, row, row_stride, col, col_stride, count, nullptr);

@@ -16,7 +16,9 @@ struct UnpackedArgs {
   void* sums;
   int parts;  // > 0: adds up that many `sums`, one after the other in memory, into C; a and b are not read
   long long block_k;  // most elements of k between two visits of a tile: whole vectors, or words
-  // Columns side by side in memory, that come from there: lines so far ahead are asked for; 0: none are.
+  // cpu_dot's columns, side by side in memory: whether they come from beyond the second-level cache to rows
+  // that the first-level cache keeps, and how far ahead lines are asked for; 0: none are.
+  bool streams;
   long long ahead_bytes;
   EpilogueArgs epilogue;
 };

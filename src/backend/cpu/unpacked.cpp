@@ -31,7 +31,8 @@ class UnpackedKernel : public CpuKernel {
         b_col_bytes_(view_.b.col_stride * bytes_of(view_.b.type)),
         prepacked_(view_, config_.tile_n, inst_.k, flips_a(), arch),
         block_k_(block_k(arch)),
-        ahead_bytes_(comes_from_memory(arch) ? kAheadBytes : 0),
+        streams_(streamed_bytes() > arch.l2.bytes && row_bytes() <= arch.l1.bytes * 3 / 4),
+        ahead_bytes_(streamed_bytes() > arch.l3.bytes / 3 ? kAheadBytes : 0),
         pieces_(pieces()),
         simple_(pieces_.size() == 1 && view_.groups == 1 && config_.split_k == 1) {
     if (!view_.b_prepacked) return;
@@ -61,6 +62,7 @@ class UnpackedKernel : public CpuKernel {
     args.sums = nullptr;
     args.parts = 0;
     args.block_k = block_k_;
+    args.streams = streams_;
     args.ahead_bytes = ahead_bytes_;
     if (simple_) return entry_(&args);
     if (config_.split_k > 1) return run_split_k(buffers, args);
@@ -129,12 +131,16 @@ class UnpackedKernel : public CpuKernel {
   // Of the streamed operand, asked for ahead: enough for memory to answer, little beside L2.
   static constexpr int64_t kAheadBytes = 65536;
 
-  // Whether cpu_dot streams lines that are one after another from beyond what the last-level cache keeps
-  // between two runs beside all else: what it does keep, the processor fetches early enough by itself.
-  bool comes_from_memory(const ArchSpec& arch) const {
+  // What cpu_dot streams, its lines one after another. Of what the last-level cache keeps between two runs
+  // beside all else the processor fetches lines early enough by itself.
+  int64_t streamed_bytes() const {
     const Operand& o = config_.swap_ab ? view_.a : view_.b;
-    return o.leading() < 2 * view_.k &&
-           o.leading() * cols_of(view_, config_) * bytes_of(o.type) > arch.l3.bytes / 3;
+    return o.leading() < 2 * view_.k ? o.leading() * cols_of(view_, config_) * bytes_of(o.type) : 0;
+  }
+
+  // What cpu_dot's tile of rows takes.
+  int64_t row_bytes() const {
+    return config_.tile_m * view_.k * bytes_of((config_.swap_ab ? view_.b : view_.a).type);
   }
 
   // Threads take whole tiles along the longer side of C.
@@ -194,7 +200,9 @@ class UnpackedKernel : public CpuKernel {
 
   int64_t a_row_bytes_, a_k_bytes_, b_k_bytes_, b_col_bytes_;
   PrepackedB prepacked_;
-  int64_t block_k_, ahead_bytes_;
+  int64_t block_k_;
+  bool streams_;
+  int64_t ahead_bytes_;
   bool worth_threads_ = false;
   std::vector<Piece> pieces_;
   bool simple_;

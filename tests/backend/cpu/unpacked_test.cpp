@@ -166,12 +166,16 @@ TEST_F(Unpacked, ColumnsBeyondTheCache) {
   }
 }
 
-// Columns of cpu_dot that are asked for ahead: side by side, and with room between them.
-TEST_F(Unpacked, DotOverColumnsFromMemory) {
+// Columns of cpu_dot from a last-level cache and from memory, for rows that L1 keeps and that it does not:
+// side by side, and with room between them.
+TEST_F(Unpacked, DotOverColumnsFromAfar) {
   ArchSpec arch = find_arch("x86_avx512");
   arch.compute_units = 1;
-  arch.l3.bytes = 4096;
-  for (const char* tile : {"1x16", "2x8", "3x6", "4x1"}) {
+  arch.l2.bytes = 2048;
+  struct Caches {
+    int64_t l1, l3;
+  };
+  for (const char* tile : {"1x16", "2x8", "3x6", "4x6", "4x1"}) {
     const KernelConfig config = testing_cpu::config("cpu_dot inst=1x16x1 tile=" + std::string(tile));
     std::map<std::string, std::shared_ptr<CpuModule>> modules;
     for (const char* sizes : {"n=16 k=1030", "n=41 k=67", "n=41 k=67 ldb=70", "n=41 k=67 ldb=300"}) {
@@ -181,8 +185,12 @@ TEST_F(Unpacked, DotOverColumnsFromMemory) {
         const Source source = render(lower(p), config, arch);
         auto& module = modules[source.symbol];
         if (!module) module = std::make_shared<CpuModule>(testing_cpu::backend(1).compile(source, ""));
-        testing_cpu::expect_right(
-            *make_unpacked_kernel(module, arch, p, Choice{config, 0, ChoiceSource::explicit_config}));
+        for (const Caches& caches : {Caches{32768, 4096}, Caches{32768, 1 << 24}, Caches{512, 4096}}) {
+          arch.l1.bytes = caches.l1;
+          arch.l3.bytes = caches.l3;
+          testing_cpu::expect_right(
+              *make_unpacked_kernel(module, arch, p, Choice{config, 0, ChoiceSource::explicit_config}));
+        }
       }
     }
   }
