@@ -16,11 +16,22 @@ struct GroupsGradient {
   static constexpr int L = M::L, V = M::V, kTaps = M::kTaps;
   static constexpr int B = C::tile_m;  // columns of dY in registers
   static constexpr long long kSlot = M::kSlot;
-  // Lines of the filter whose sums are kept at a time.
-  static constexpr int kRegisters = L == 16 ? 31 : 15;
-  static constexpr int kFit = (kRegisters - B * V - V) / (kTaps * V) > 0
-                                  ? (kRegisters - B * V - V) / (kTaps * V)
-                                  : 1;
+  // Sums that are kept at a time: of channels of the operand read, where all of a vector's lanes take the
+  // same one, and then of lines of the filter.
+#ifdef __AVX512VL__
+  static constexpr int kRegisters = 31;
+#else
+  static constexpr int kRegisters = 15;
+#endif
+  static constexpr int kSums = (kRegisters - B * V - V) / (kTaps * V) > 0
+                                   ? (kRegisters - B * V - V) / (kTaps * V)
+                                   : 1;
+  static constexpr int kChannels = [] {
+    int most = M::kSpread ? kSums : 1;
+    while (M::kInner % most != 0) --most;
+    return most;
+  }();
+  static constexpr int kFit = kSums / kChannels;
   static constexpr int kBands = (C::taps_h + kFit - 1) / kFit;
   static constexpr int kBand = (C::taps_h + kBands - 1) / kBands;
 
@@ -62,13 +73,15 @@ struct GroupsGradient {
     long long l0, l1;  // lines
     long long tap_d;
     int tap_h;    // first of the band
+    int channel;  // of a group of the operand read; the first one
     float* sums;  // of that line of the filter, and those behind it
     Stream<false> next_in, next_out;
   };
 
   template <bool kEdge, bool kWhole>
-  static TSR_INLINE void step(F (&acc)[kBand][kTaps][V], const Job& at, const char* out, long long out_left,
-                              const char* const (&in)[kBand], const bool (&live)[kBand], long long in_col) {
+  static TSR_INLINE void step(F (&acc)[kBand][kChannels][kTaps][V], const Job& at, const char* out,
+                              long long out_left, const char* const (&in)[kBand], const bool (&live)[kBand],
+                              long long in_col) {
     const GroupsArgs& args = *at.args;
     const long long pixel = args.in_channels * M::kInSize, out_pixel = args.out_channels * M::kOtherSize;
     F y[B][V];
@@ -93,16 +106,30 @@ struct GroupsGradient {
         hold(p);
         if constexpr (M::template used<B>(col)) {
           if (kEdge && !within(in_col + col, args.in_w)) return;
-          F x[M::kAtOnce][V];
-          M::template load<kWhole>(x, from, *at.chunk, at.index);
-          each<kTaps>([&](auto ti) __attribute__((always_inline)) {
-            constexpr int t = decltype(ti)::value, b = M::template meets<B>(col, t);
-            if constexpr (b >= 0) {
-              each<V>([&](auto v) __attribute__((always_inline)) {
-                acc[r][t][v.value] += x[0][v.value] * y[b][v.value];
-              });
-            }
-          });
+          const auto take = [&](auto ci, const F(&x)[V]) __attribute__((always_inline)) {
+            each<kTaps>([&](auto ti) __attribute__((always_inline)) {
+              constexpr int t = decltype(ti)::value, b = M::template meets<B>(col, t);
+              if constexpr (b >= 0) {
+                each<V>([&](auto v) __attribute__((always_inline)) {
+                  acc[r][ci.value][t][v.value] += x[v.value] * y[b][v.value];
+                });
+              }
+            });
+          };
+          F x[2][V];
+          if constexpr (M::kSpread && M::kIn == Type::bf16 && kChannels % 2 == 0) {
+            each<kChannels / 2>([&](auto ci) __attribute__((always_inline)) {
+              constexpr int c = 2 * decltype(ci)::value;
+              M::spread_two(x, from + c * M::kInSize, *at.chunk);
+              take(Int<c>(), x[0]);
+              take(Int<c + 1>(), x[1]);
+            });
+          } else {
+            each<kChannels>([&](auto ci) __attribute__((always_inline)) {
+              M::template load<kWhole>(x, from + ci.value * M::kInSize, *at.chunk, at.index);
+              take(ci, x[0]);
+            });
+          }
         }
       });
     });
@@ -112,9 +139,10 @@ struct GroupsGradient {
   static __attribute__((noinline)) void band(Job& at) {
     const GroupsArgs& args = *at.args;
     const long long pixel = args.in_channels * M::kInSize, out_pixel = args.out_channels * M::kOtherSize;
-    F acc[kBand][kTaps][V];
-    each<kBand * kTaps * V>([&](auto i) __attribute__((always_inline)) {
-      acc[i.value / (kTaps * V)][i.value / V % kTaps][i.value % V] = F{};
+    F acc[kBand][kChannels][kTaps][V];
+    each<kBand * kChannels * kTaps * V>([&](auto i) __attribute__((always_inline)) {
+      acc[i.value / (kChannels * kTaps * V)][i.value / (kTaps * V) % kChannels][i.value / V % kTaps]
+         [i.value % V] = F{};
     });
     GroupsLine line(args, at.l0);
     for (long long l = at.l0; l < at.l1; ++l, line.next()) {
@@ -130,8 +158,10 @@ struct GroupsGradient {
         live[r.value] = depth && tap >= axis_h.first && tap < axis_h.first + axis_h.count;
         any |= live[r.value];
         const long long in_h = axis_h.at + (tap - axis_h.first) * static_cast<long long>(args.at_step_h);
-        in[r.value] = static_cast<const char*>(args.in) +
-                      (((line.image * args.in_d + in_d) * args.in_h + in_h) * args.in_w - args.pad_w) * pixel;
+        in[r.value] =
+            static_cast<const char*>(args.in) +
+            (((line.image * args.in_d + in_d) * args.in_h + in_h) * args.in_w - args.pad_w) * pixel +
+            (M::kSpread ? at.channel * M::kInSize : 0);
       });
       if (any) {
         const char* out =
@@ -153,8 +183,9 @@ struct GroupsGradient {
       constexpr int r = decltype(ri)::value;
       if (at.tap_h + r < C::taps_h) {
         float* to = at.sums + r * kSlot * M::kInner;
-        each<kTaps * V>([&](auto k) __attribute__((always_inline)) {
-          store_whole(to + k.value * L, load_whole<F>(to + k.value * L) + acc[r][k.value / V][k.value % V]);
+        each<kChannels * kTaps * V>([&](auto k) __attribute__((always_inline)) {
+          store_whole(to + k.value * L, load_whole<F>(to + k.value * L) +
+                                            acc[r][k.value / (kTaps * V)][k.value / V % kTaps][k.value % V]);
         });
       }
     });
@@ -190,8 +221,8 @@ struct GroupsGradient {
           job.l1 < args.line_end
               ? groups_block_end(args, job.l1, least(job.l1 + args.line_block, args.line_end))
               : job.l1;
-      const long long turns =
-          (job.l1 - job.l0) * (args.chunk_end - args.chunk_begin) * args.taps_d * kBands * M::kInner;
+      const long long turns = (job.l1 - job.l0) * (args.chunk_end - args.chunk_begin) * args.taps_d * kBands *
+                              (M::kInner / kChannels);
       job.next_in = groups_next_lines<M::kInSize>(args, job.l1, l2, turns);
       if (args.fetch) {
         const long long line = args.out_w * args.out_channels * M::kOtherSize;
@@ -210,9 +241,10 @@ struct GroupsGradient {
                         __attribute__((always_inline)) { job.index[v.value] = chunk.index[v.value]; });
             job.sums =
                 args.panels + q * chunk_floats + (job.tap_d * args.taps_h + job.tap_h) * M::kInner * kSlot;
-            // Not unrolled: one body serves every input channel.
+            // Not unrolled: one body serves all input channels.
 #pragma GCC unroll 1
-            for (int c = 0; c < M::kInner; ++c, job.sums += kSlot) {
+            for (job.channel = 0; job.channel < M::kInner;
+                 job.channel += kChannels, job.sums += kChannels * kSlot) {
               whole ? band<true>(job) : band<false>(job);
               each<V>([&](auto v) __attribute__((always_inline)) { job.index[v.value] += M::kNext; });
             }

@@ -14,9 +14,9 @@ constexpr int groups_reach(int inner, int outer, int lanes) {
 // Vectors of the operand read, of elements as wide as lanes, that may feed one of the operand walked.
 constexpr int groups_vectors(int lanes, bool dot) { return lanes == 16 && !dot ? 4 : 2; }
 
-// Lanes of a vector that hold channels: as many as groups_vectors() can feed; 0: none.
+// Lanes of a vector that hold channels: all of one group, or as many as groups_vectors() can feed; 0: none.
 constexpr int groups_lanes(int inner, int outer, int lanes, bool dot) {
-  if (inner == 1 && outer == 1) return lanes;
+  if ((inner == 1 && outer == 1) || outer % lanes == 0) return lanes;
   int used = lanes;
   while (used > 0 && groups_reach(inner, outer, used) > groups_vectors(lanes, dot) * lanes) --used;
   return used;

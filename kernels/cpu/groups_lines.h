@@ -60,7 +60,7 @@ struct GroupsLines {
             to = load_whole<F>(taps + k.value * L);
             hold(to);
           });
-          const char* p = M::kBlocked ? line + c * (M::kInner / M::kSteps) * M::kInSize : line;
+          const char* p = M::kAlike ? line + c * (M::kInner / M::kSteps) * M::kInSize : line;
           each<M::template columns<B>()>([&](auto ji) __attribute__((always_inline)) {
             constexpr int col = decltype(ji)::value;
             const char* from = p;

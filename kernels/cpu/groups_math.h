@@ -65,12 +65,18 @@ struct GroupsMath {
   // All lanes take the same channel of the operand read.
   static constexpr bool kBlocked = C::blocked;
   static_assert(!kBlocked || V == 1);
-  // Which channel a lane takes is chosen by an index; else it is its own.
-  static constexpr bool kChosen = !kBlocked && (kSteps != 1 || kOuter != 1);
-  // One vector that is read serves all vectors of a chunk.
-  static constexpr bool kShared = kChosen && kOuter % C::tile_n == 0;
+  // Lanes are the channels of a group, or of several.
+  static constexpr bool kGrouped = !kBlocked && (kSteps != 1 || kOuter != 1);
   static constexpr int kUsed = kBlocked ? L : groups_lanes(kSteps, kOuter, L, kDot), kChannels = V * kUsed;
   static_assert(kUsed > 0);
+  // All lanes of a vector belong to one group: a channel of the operand read is spread to all of them.
+  static constexpr bool kSpread = kGrouped && kUsed == L && kOuter % L == 0;
+  // Which channel a lane takes is chosen by an index; else it is its own.
+  static constexpr bool kChosen = kGrouped && !kSpread;
+  // Every lane of a vector takes the same channel, which its address says.
+  static constexpr bool kAlike = kBlocked || kSpread;
+  // What is read for one vector serves all vectors of a chunk.
+  static constexpr bool kShared = kGrouped && kOuter % C::tile_n == 0;
   static constexpr int kReach = kChosen ? groups_reach(kSteps, kOuter, kUsed) : L;
   // 32-bit words hold two neighbouring channels of a group, which are chosen together.
   static constexpr bool kWords =
@@ -89,10 +95,10 @@ struct GroupsMath {
   static constexpr unsigned kNext = kHalves ? 1u << 16 : 1u;
   // Steps along the channels of the operand read that are taken together.
   static constexpr int kAtOnce =
-      kWords || (kBlocked && !kDot && kIn == Type::bf16 && kInner % 2 == 0) ? 2 : 1;
+      kWords || (kAlike && !C::gradient && !kDot && kIn == Type::bf16 && kInner % 2 == 0) ? 2 : 1;
   // Lanes of two vectors are the even and the odd channels: 32-bit words hold one of each.
   static constexpr bool kPairs =
-      kIn == Type::bf16 && (kOther == Type::bf16 || !C::gradient) && !kChosen && !kDot && V % 2 == 0;
+      kIn == Type::bf16 && (kOther == Type::bf16 || !C::gradient) && !kGrouped && !kDot && V % 2 == 0;
 
   static constexpr int channel(int v, int lane) {
     return kPairs ? v / 2 * 2 * L + 2 * lane + v % 2 : v * kUsed + lane;
@@ -149,8 +155,9 @@ struct GroupsMath {
       each<V>([&](auto vi) __attribute__((always_inline)) {
         constexpr int v = decltype(vi)::value;
         const long long first = o + v * kUsed, from = first / kOuter * kInner;
-        base[v] = from * kInSize;
-        if (kPairs && v % 2) return;
+        // Vectors of no channels read those of the last group.
+        base[v] = (kSpread ? least(from, args.in_channels - kInner) : from) * kInSize;
+        if (kSpread || (kPairs && v % 2)) return;
         const long long live = args.in_channels - from > 0 ? args.in_channels - from : 0;
         constexpr int kPart = kPairs ? 2 * L : kRead;
         for (int i = 0; i < kReads; ++i) {
@@ -245,6 +252,13 @@ struct GroupsMath {
       return half_to_float(spread_words<typename Vec<L>::H>(p));
     }
   }
+  // Two neighbours of 16 bits.
+  static TSR_INLINE F spread_word(const char* p) {
+    typedef unsigned __attribute__((may_alias, aligned(1))) Unaligned;
+    U u = *reinterpret_cast<const Unaligned*>(p) - U{};
+    hold(u);
+    return as_float<L>(u);
+  }
   template <class T>
   static TSR_INLINE T spread_words(const char* p) {
     struct __attribute__((packed, may_alias)) Word {
@@ -265,10 +279,21 @@ struct GroupsMath {
     second = as_float<L>(as_bits<L>(words) & 0xffff0000u);
   }
 
+  // Two neighbouring channels of bf16, each in all lanes of the vectors of a group.
+  static TSR_INLINE void spread_two(F (&channels)[2][V], const char* p, const Chunk& chunk) {
+    each<V>([&](auto vi) __attribute__((always_inline)) {
+      constexpr int v = decltype(vi)::value;
+      if constexpr (kShared && v > 0) {
+        each<2>([&](auto c) __attribute__((always_inline)) { channels[c.value][v] = channels[c.value][0]; });
+      } else {
+        split(spread_word(p + chunk.base[v]), channels[0][v], channels[1][v]);
+      }
+    });
+  }
+
   // The vectors of one pixel; `index` says which input channel of each group.
   template <bool kWhole>
-  static TSR_INLINE void load(F (&channels)[kAtOnce][V], const char* p, const Chunk& chunk,
-                              const U (&index)[V]) {
+  static TSR_INLINE void load(F (*channels)[V], const char* p, const Chunk& chunk, const U (&index)[V]) {
     F(&x)[V] = channels[0];
     each<V>([&](auto vi) __attribute__((always_inline)) {
       constexpr int v = decltype(vi)::value;
@@ -281,18 +306,19 @@ struct GroupsMath {
               kWhole ? load_whole<U>(p + chunk.base[v]) : load_copy16<U>(p + chunk.base[v], chunk.part[v][0]);
           split(choose(as_float<L>(u), index[v]), channels[0][v], channels[1][v]);
         }
-      } else if constexpr (kBlocked && (kAtOnce == 2 || kDot)) {
-        typedef unsigned __attribute__((may_alias, aligned(1))) Unaligned;
-        U u = *reinterpret_cast<const Unaligned*>(p) - U{};
-        hold(u);
+      } else if constexpr (kSpread && kShared && v > 0) {
+        each<kAtOnce>([&](auto c)
+                          __attribute__((always_inline)) { channels[c.value][v] = channels[c.value][0]; });
+      } else if constexpr (kAlike) {
+        const char* from = kSpread ? p + chunk.base[v] : p;
         if constexpr (kDot) {
-          x[v] = as_float<L>(u);
+          x[v] = spread_word(from);
+        } else if constexpr (kAtOnce == 2) {
+          split(spread_word(from), channels[0][v], channels[1][v]);
         } else {
-          split(as_float<L>(u), channels[0][v], channels[1][v]);
+          x[v] = spread<kIn>(from);
+          hold(x[v]);
         }
-      } else if constexpr (kBlocked) {
-        x[v] = spread<kIn>(p);
-        hold(x[v]);
       } else if constexpr (kPairs) {
         if constexpr (v % 2 == 0) {
           const U u =

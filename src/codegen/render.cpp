@@ -82,7 +82,7 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
     prelude.number(name, c.*find_config_field(name)->member);
   }
   if (family.backend == BackendKind::cpu) {
-    prelude.number("vector_bits", a.vector_bits);
+    prelude.number("vector_bits", family.walks_window ? inst.n * 32 : a.vector_bits);
     if (family.fixed_steps) add_steps(prelude, v, c);
     const bool lines = reads_lines(v, c);
     if (lines) add_lines(prelude, v, inst);

@@ -93,7 +93,8 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
                   ? 0
                   : tsr::groups_lanes(static_cast<int>(s.steps), static_cast<int>(s.outer),
                                       static_cast<int>(vector), c.inst_k > 1);
-    if (s.lanes > 0 && (s.steps > 1 || s.outer > 1))
+    s.spread = s.lanes == vector && s.outer % vector == 0;
+    if (s.lanes > 0 && !s.spread && (s.steps > 1 || s.outer > 1))
       s.vectors_read = tsr::groups_loads(
           tsr::groups_reach(static_cast<int>(s.steps), static_cast<int>(s.outer), static_cast<int>(s.lanes)),
           static_cast<int>(vector),

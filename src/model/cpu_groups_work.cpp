@@ -28,8 +28,10 @@ struct Groups : CpuTerms {
     const bool halves = bf16 && inst.k == 1 && inst.n == 16;  // are chosen and converted at once
     const double convert = v.a.type == DType::f32 || inst.k > 1 ? 0 : 2;
     const double choose = s.vectors_read > 2 ? 3 : 1;
-    const double shuffle = inst.k > 1 ? (chosen ? 1 : 0)
-                           : chosen   ? bf16 && even && !s.gradient ? 1.5 : choose + (halves ? 0 : convert)
+    const double share = s.spread ? t.spread_share : 1;
+    const double shuffle = inst.k > 1 ? (chosen ? share : 0)
+                           : chosen
+                               ? share * (bf16 && even && !s.gradient ? 1.5 : choose + (halves ? 0 : convert))
                            : bf16 && (s.blocked ? even : pairs) ? 1
                                                                 : convert;
     const double products =
@@ -53,7 +55,7 @@ struct Groups : CpuTerms {
                                 static_cast<double>(axes[0].divide * axes[1].divide);
     const double chunks = static_cast<double>(s.chunks);
     // Of a gradient with channels to choose from, the few sums of a line of taps wait for one another.
-    const double waits = s.gradient && chosen ? 2 : 1;
+    const double waits = s.gradient && chosen ? 1 + share : 1;
     w.math = tiles * chunks * filter_lines * static_cast<double>(s.steps) * step * waits / w.groups;
     w.overhead = tiles * chunks * 2 * t.tile_overhead / w.groups;
     const double stores = s.gradient ? static_cast<double>(s.chunk_floats) / inst.n

@@ -35,6 +35,15 @@ bool words_in_place(const Operand& a, int64_t k, int group) {
 // Whether AMX tiles take elements as they lie in memory.
 bool tile_words(DType t) { return t == DType::bf16 || t == DType::i8 || t == DType::u8; }
 
+// Whether cpu_groups takes half vectors, each the channels of a single group: where whole ones would hold
+// those of several, or groups have more channels than a whole vector chooses from.
+bool half_vectors(V v, C c, A a) {
+  const int64_t whole = a.vector_bits / 32;
+  if (2 * int64_t{c.inst_n} != whole) return false;
+  const GroupsShape s = groups_shape(v, c);
+  return s.spread && s.inner > 1 && s.inner <= 64 && (!divides(whole, s.outer) || s.inner > whole);
+}
+
 // What cpu_groups unrolls: taps of a line of the filter, columns that a tile reads.
 constexpr int64_t kMostTaps = 32, kMostColumns = 160;
 
@@ -148,11 +157,17 @@ constexpr Rule kRules[] = {
      },
      "an instruction that adds products of neighbouring channels takes whole groups of the operand that is "
      "read, and no gradient of the filter, whose sums run over pixels"},
+    {"groups_halves", kGroups, reads("inst_n"),
+     [](V v, C c, A a) {
+       return !v.window || 2 * 32 * int64_t{c.inst_n} != a.vector_bits || half_vectors(v, c, a);
+     },
+     "half a vector holds the channels of one group of the operand that is walked: these are a multiple of "
+     "inst_n, but not of a whole vector or the other operand's are more than its lanes, and at most 64"},
     {"groups_channels", kGroups, reads("inst_n inst_k"),
-     [](V v, C c, A) {
+     [](V v, C c, A a) {
        if (!v.window) return true;
        const GroupsShape s = groups_shape(v, c);
-       return s.blocked || (s.steps <= c.inst_n && s.lanes > 0);
+       return s.blocked || (s.steps <= c.inst_n && s.lanes > 0) || half_vectors(v, c, a);
      },
      "channels of several groups share a vector: a group has at most inst_n channels (or words of inst_k of "
      "them) of the operand that is read, and a few vectors of it (four of 512 bits, else two) feed one of "

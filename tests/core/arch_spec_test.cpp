@@ -120,8 +120,8 @@ TEST(ArchSpec, TakesWhatItLacksFromTheOneItIsLike) {
   EXPECT_EQ(zen4.compile_flags, base.compile_flags);
   EXPECT_EQ(zen4.families, base.families);
   EXPECT_NE(zen4.l1, base.l1);
-  // The same instructions but for their rates, and so the same kernels.
-  ASSERT_EQ(zen4.instructions.size(), base.instructions.size());
+  // The same instructions but for their rates, and so its kernels; others come behind.
+  ASSERT_GT(zen4.instructions.size(), base.instructions.size());
   for (size_t i = 0; i < base.instructions.size(); ++i) {
     Instruction same = zen4.instructions[i];
     same.flops_per_cycle = base.instructions[i].flops_per_cycle;

@@ -86,6 +86,14 @@ TEST_P(GroupsTest, ChannelsFromSeveralVectors) {
   }
 }
 
+// All lanes of a vector belong to one group. Chunks of two groups, of a part of one and of parts of two; sums
+// of some of the channels in registers, or of all.
+TEST_P(GroupsTest, OneGroupInAVector) {
+  everywhere("n=2 g=3 c=16 k=16 in=11x13 filter=3x3 stride=2x2 pad=1x1 dtype=f32");
+  everywhere("n=1 g=3 c=8 k=48 in=7x9 filter=2x3 dilation=1x2 pad=1x2 dtype=bf16", GetParam().narrow);
+  everywhere("n=2 g=2 c=3 k=16 in=9x21 filter=7x7 stride=2x2 pad=3x3 dtype=f16");
+}
+
 // Results of one group with few channels: a block of pixels in each vector.
 TEST_P(GroupsTest, BlocksOfFewOutputChannels) {
   for (const char* rest :
@@ -169,6 +177,30 @@ TEST(GroupsPairs, EvenChannels) {
   }
 }
 
+// Half vectors, each the channels of one group.
+TEST(GroupsHalves, OneGroupInAVector) {
+  if (!testing_cpu::runs_here("x86_zen4")) GTEST_SKIP() << "not this processor";
+  const struct {
+    const char *problem, *config;
+  } cases[] = {
+      {"conv_fwd n=1 g=3 c=24 k=24 in=7x9 filter=3x3 pad=1x1 dtype=f32", "tile=7x24 inst=1x8x1"},
+      {"conv_fwd n=2 g=2 c=64 k=64 in=5x6 filter=3x3 pad=1x1 dtype=bf16", "tile=4x32 inst=1x8x2"},
+      {"conv_fwd n=1 g=2 c=7 k=40 in=9x6 filter=3x2 stride=2x2 pad=1x1 dtype=bf16", "tile=7x16 inst=1x8x1"},
+      {"conv_bwd_data n=1 g=3 c=56 k=18 in=14x13 filter=3x3 stride=2x1 pad=1x1 dtype=bf16",
+       "tile=14x8 inst=1x8x2"},
+      {"conv_bwd_data n=2 c=8 k=24 in=3x5x9 filter=2x3x3 dilation=1x1x2 pad=1x1x2 dtype=f16",
+       "tile=7x8 inst=1x8x1"},
+      {"conv_bwd_weight n=2 g=6 c=8 k=8 in=14x13 filter=3x3 stride=2x1 pad=1x1 dtype=f32",
+       "tile=4x8 inst=1x8x1"},
+      {"conv_bwd_weight n=1 g=2 c=22 k=24 in=7x9 filter=3x3 pad=1x1 dtype=bf16", "tile=2x16 inst=1x8x1"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.problem);
+    testing_cpu::expect_right(*testing_cpu::make_kernel(make_groups_kernel, "x86_zen4", c.problem,
+                                                        std::string("cpu_groups ") + c.config, 3));
+  }
+}
+
 TEST(Groups, LanesThatSomeVectorsFeed) {
   EXPECT_EQ(tsr::groups_lanes(1, 1, 16, false), 16);
   EXPECT_EQ(tsr::groups_lanes(4, 4, 16, false), 16);
@@ -178,7 +210,8 @@ TEST(Groups, LanesThatSomeVectorsFeed) {
   EXPECT_EQ(tsr::groups_lanes(9, 1, 8, false), 1);
   EXPECT_EQ(tsr::groups_lanes(16, 64, 16, false), 16);
   EXPECT_EQ(tsr::groups_lanes(7, 9, 16, false), 16);
-  EXPECT_EQ(tsr::groups_lanes(65, 64, 16, false), 0);
+  EXPECT_EQ(tsr::groups_lanes(65, 64, 16, false), 16);  // all of one group: each channel is read by itself
+  EXPECT_EQ(tsr::groups_lanes(65, 24, 16, false), 0);
 }
 
 // Wherever a vector begins, what it reads lies within the reach of its first group.
@@ -187,7 +220,7 @@ TEST(Groups, ReachCoversEveryLane) {
     for (int outer = 1; outer <= 40; ++outer) {
       for (const bool dot : {false, true}) {
         const int lanes = tsr::groups_lanes(inner, outer, 16, dot);
-        if (lanes == 0) continue;
+        if (lanes == 0 || outer % 16 == 0) continue;
         const int reach = inner == 1 && outer == 1 ? 16 : tsr::groups_reach(inner, outer, lanes);
         for (int first = 0; first < 40 * lanes; first += lanes) {
           const int last = first + lanes - 1;
