@@ -41,10 +41,18 @@ inline void transpose(const char* p, int64_t row_bytes, uint32_t* out, int64_t w
   }
 }
 
+// Sums of the four bytes of words: of neighbours, in 16 bits, for a while; then of all.
+inline __m512i add_bytes(__m512i sums, __m512i pairs) {
+  return _mm512_add_epi32(sums, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+}
+inline __m512i add_pairs(__m512i pairs, __m512i words) {
+  return _mm512_add_epi16(pairs, _mm512_maddubs_epi16(_mm512_set1_epi8(1), words));
+}
+
 // The same from whole lines of memory: each is read once, which counts where rows share a set of L1. kStream:
-// past the caches, to an `out` whose rows are lines.
-template <bool kStream>
-inline void transpose_lines(const char* p, int64_t row_bytes, uint32_t* out, int64_t width) {
+// past the caches, to an `out` whose rows are lines. kSums: the bytes of each row are added up.
+template <bool kStream, bool kSums>
+inline void transpose_lines(const char* p, int64_t row_bytes, uint32_t* out, int64_t width, __m512i& sums) {
   __m512i r[16], t[16];
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) r[i] = _mm512_loadu_si512(p + i * row_bytes);
@@ -60,7 +68,9 @@ inline void transpose_lines(const char* p, int64_t row_bytes, uint32_t* out, int
     r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
     r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
   }
+  __m512i pairs = _mm512_setzero_si512();
   auto store = [&](int i, __m512i words) __attribute__((always_inline)) {
+    if constexpr (kSums) pairs = add_pairs(pairs, words);
     if constexpr (kStream) {
       _mm512_stream_si512(reinterpret_cast<__m512i*>(out + i * width), words);
     } else {
@@ -79,18 +89,47 @@ inline void transpose_lines(const char* p, int64_t row_bytes, uint32_t* out, int
     store(8 + c, _mm512_shuffle_i32x4(even, even2, 0xdd));
     store(12 + c, _mm512_shuffle_i32x4(odd, odd2, 0xdd));
   }
+  if constexpr (kSums) sums = add_bytes(sums, pairs);
+}
+
+// Where a panel's correction goes, which begins at zero with the first part of k.
+struct Correction {
+  uint32_t* of;  // null: there is none
+  bool first;
+
+  // Takes 128 times the sums of lanes off.
+  void take_off(int lane, __mmask16 lanes, __m512i sums) const {
+    const __m512i before = first ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi32(lanes, of + lane);
+    _mm512_mask_storeu_epi32(of + lane, lanes, _mm512_sub_epi32(before, _mm512_slli_epi32(sums, 7)));
+  }
+};
+
+// `sums` and what the bytes of words of at most 16 lanes add up to, in `steps` rows `width` apart.
+__m512i sums_of(const uint32_t* words, int64_t steps, int64_t width, __mmask16 lanes, __m512i sums) {
+  constexpr int kPiece = 64;
+  static_assert(kPiece * 2 * 128 < 32768);  // pairs of bytes are added up in 16 bits
+  for (int64_t begin = 0; begin < steps; begin += kPiece) {
+    __m512i pairs = _mm512_setzero_si512();
+    for (int i = at_most(steps - begin, kPiece); i > 0; --i, words += width)
+      pairs = add_pairs(pairs, _mm512_maskz_loadu_epi32(lanes, words));
+    sums = add_bytes(sums, pairs);
+  }
+  return sums;
 }
 
 // Steps of 16 lanes before the next 16: long enough for the hardware to follow their lines of memory, and
 // what is written stays in L2.
 constexpr int kChunk = 1024;
 
-// How lanes along k are read and written. Beyond `near` whole lines of memory are asked for some way ahead.
+// How lanes along k are read and written: what lies beyond the caches at hand by whole lines of memory, and
+// what need not come into them, in much longer runs, asked for some way ahead.
 enum class Way { near, far, stream };
 
-// k contiguous: blocks of 16 lanes x 16 words are transposed.
-template <class W, Way kWay>
-void transpose_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* words) {
+// k contiguous: blocks of 16 lanes x 16 words are transposed. kSums: of bytes, the correction is made on the
+// way.
+template <class W, Way kWay, bool kSums>
+void transpose_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* words,
+                     const Correction& correction) {
   constexpr int kBlock = 16 * W::kGroup;  // k elements
   constexpr int kAhead = 1024;            // bytes of a lane
   const int64_t lane_bytes = s.lane_stride * W::kBytes, steps = (shape.depth + W::kGroup - 1) / W::kGroup;
@@ -106,13 +145,14 @@ void transpose_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* wo
     };
     alignas(64) char copy[16 * 64];
     alignas(64) uint32_t result[16 * 16];
+    __m512i sums = _mm512_setzero_si512();
     if (live == 16 && lanes == 16) {
       for (; (step + 16) * W::kGroup <= shape.depth; step = next()) {
-        if constexpr (kWay != Way::near) {
+        if constexpr (kWay == Way::stream) {
           for (int i = 0; i < 16; ++i) _mm_prefetch(p + i * lane_bytes + kAhead, _MM_HINT_T1);
         }
         if constexpr (W::kRaw && kWay != Way::near) {
-          transpose_lines<kWay == Way::stream>(p, lane_bytes, out, shape.width);
+          transpose_lines<kWay == Way::stream, kSums>(p, lane_bytes, out, shape.width, sums);
         } else if constexpr (W::kRaw) {
           transpose(p, lane_bytes, out, shape.width);
         } else {
@@ -123,6 +163,8 @@ void transpose_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* wo
         }
       }
     }
+    const int64_t rest = steps - step;
+    const uint32_t* const last = out;
     for (; step < steps; step = next()) {
       const int64_t left = shape.depth - step * W::kGroup;
       for (int i = 0; i < 16; ++i) {
@@ -135,20 +177,27 @@ void transpose_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* wo
         store_words(out + i * shape.width, lanes, _mm512_load_si512(result + i * 16));
       }
     }
+    if constexpr (kSums) {
+      const __mmask16 mask = static_cast<__mmask16>((1u << lanes) - 1);
+      correction.take_off(lane, mask, sums_of(last, rest, shape.width, mask, sums));
+    }
   }
 }
 
 template <class W>
-void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words) {
+void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words,
+                  const Correction& correction) {
   constexpr int64_t kAtHand = int64_t{128} << 10;  // bytes that caches keep
   const int64_t lane_bytes = s.lane_stride * W::kBytes;
-  if (shape.stream && !shape.correction && reinterpret_cast<uintptr_t>(words) % 64 == 0 &&
-      shape.width % 16 == 0) {
-    transpose_lanes<W, Way::stream>(s, shape, words);
+  if constexpr (W::kRaw && W::kGroup == 4) {
+    if (correction.of) return transpose_lanes<W, Way::far, true>(s, shape, words, correction);
+  }
+  if (shape.stream && reinterpret_cast<uintptr_t>(words) % 64 == 0 && shape.width % 16 == 0) {
+    transpose_lanes<W, Way::stream, false>(s, shape, words, correction);
   } else if (shape.live * lane_bytes <= kAtHand) {
-    transpose_lanes<W, Way::near>(s, shape, words);
+    transpose_lanes<W, Way::near, false>(s, shape, words, correction);
   } else {
-    transpose_lanes<W, Way::far>(s, shape, words);
+    transpose_lanes<W, Way::far, false>(s, shape, words, correction);
   }
 }
 
@@ -288,33 +337,11 @@ void flip_signs(uint32_t* words, int64_t count) {
   for (int64_t i = 0; i < count; ++i) words[i] ^= 0x80808080u;
 }
 
-// Takes 128 times what each lane of `steps` holds off the sums, which begin at zero with the first steps.
-void take_off(const uint32_t* words, int64_t steps, int width, bool first, uint32_t* sums) {
-  constexpr int kPiece = 64;
-  static_assert(kPiece * 2 * 128 < 32768);  // pairs of bytes are added up in 16 bits
-  const __m512i ones8 = _mm512_set1_epi8(1), ones16 = _mm512_set1_epi16(1);
-  for (int64_t begin = 0; begin < steps; begin += kPiece, words += kPiece * width) {
-    const int piece = at_most(steps - begin, kPiece);
-    for (int lane = 0; lane < width; lane += 16) {
-      const __mmask16 mask = static_cast<__mmask16>((1u << at_most(width - lane, 16)) - 1);
-      __m512i pairs = _mm512_setzero_si512();
-      for (int step = 0; step < piece; ++step) {
-        const __m512i w = _mm512_maskz_loadu_epi32(mask, words + step * width + lane);
-        pairs = _mm512_add_epi16(pairs, _mm512_maddubs_epi16(ones8, w));
-      }
-      const __m512i sum = _mm512_slli_epi32(_mm512_madd_epi16(pairs, ones16), 7);
-      const __m512i before =
-          first && begin == 0 ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi32(mask, sums + lane);
-      _mm512_mask_storeu_epi32(sums + lane, mask, _mm512_sub_epi32(before, sum));
-    }
-  }
-}
-
 // What there is a vector path for.
 struct Row {
   DType memory;
   int group;
-  void (*along_k)(const PanelSource&, const PanelShape&, uint32_t*);
+  void (*along_k)(const PanelSource&, const PanelShape&, uint32_t*, const Correction&);
   void (*along_lanes)(const PanelSource&, const PanelShape&, uint32_t*);
   void (*rows)(const PanelSource&, int64_t, int64_t, int64_t, void*);
 };
@@ -342,16 +369,21 @@ void pack_panel_avx512(const PanelSource& s, const PanelShape& shape, void* pane
   if (!packer || (s.k_stride != 1 && s.lane_stride != 1)) return pack_panel_plain(s, shape, panel);
   auto* words = static_cast<uint32_t*>(panel);
   const int64_t steps = (shape.depth + s.group - 1) / s.group, chunk = kChunk * s.group;
-  if (s.k_stride != 1) packer->along_lanes(s, shape, words);
-  for (int64_t k = 0; k < shape.depth && (s.k_stride == 1 || shape.correction); k += chunk) {
-    PanelSource part = s;
-    part.data += k * bytes_of(s.memory);
-    PanelShape piece = shape;
-    piece.depth = shape.depth - k < chunk ? shape.depth - k : chunk;
-    uint32_t* to = words + k / s.group * shape.width;
-    if (s.k_stride == 1) packer->along_k(part, piece, to);
-    if (shape.correction) {
-      take_off(to, (piece.depth + s.group - 1) / s.group, shape.width, k == 0, words + steps * shape.width);
+  uint32_t* const correction = shape.correction ? words + steps * shape.width : nullptr;
+  if (s.k_stride == 1) {
+    for (int64_t k = 0; k < shape.depth; k += chunk) {
+      PanelSource part = s;
+      part.data += k * bytes_of(s.memory);
+      PanelShape piece = shape;
+      piece.depth = shape.depth - k < chunk ? shape.depth - k : chunk;
+      packer->along_k(part, piece, words + k / s.group * shape.width, {correction, k == 0});
+    }
+  } else {
+    packer->along_lanes(s, shape, words);
+    for (int lane = 0; correction && lane < shape.width; lane += 16) {
+      const __mmask16 lanes = static_cast<__mmask16>((1u << at_most(shape.width - lane, 16)) - 1);
+      Correction{correction, true}.take_off(
+          lane, lanes, sums_of(words + lane, steps, shape.width, lanes, _mm512_setzero_si512()));
     }
   }
   if (shape.stream) _mm_sfence();
