@@ -25,7 +25,8 @@ enum class Family : int {
   gemv,
   mfma,
   wmma,
-  cpu_groups
+  cpu_groups,
+  cpu_winograd
 };
 enum class Pipeline : int {
   none,

@@ -68,6 +68,13 @@ void add_window(Prelude& prelude, const GemmView& v, const KernelConfig& c) {
   for (const auto& n : numbers) prelude.number(n.name, static_cast<int>(n.value));
 }
 
+// Of the filter: a transform is nested over the axes that have more than one.
+void add_taps(Prelude& prelude, const Window& w) {
+  prelude.number("taps_d", static_cast<int>(w.axes[0].taps));
+  prelude.number("taps_h", static_cast<int>(w.axes[1].taps));
+  prelude.number("taps_w", static_cast<int>(w.axes[2].taps));
+}
+
 // Whether the driver copies an operand for the kernel that loads by TMA, before each run or once.
 bool realigns(const GemmView& v, const KernelConfig& c) {
   return c.family_id() == Family::tma_ws &&
@@ -86,6 +93,7 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
     if (family.fixed_steps) add_steps(prelude, v, c);
     const bool lines = reads_lines(v, c);
     if (lines) add_lines(prelude, v, inst);
+    if (family.transforms) add_taps(prelude, *v.window);
     if (family.walks_window) {
       add_window(prelude, v, c);
     } else if (lines || (v.window && v.window->divisor() > 1)) {

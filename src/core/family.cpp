@@ -37,6 +37,8 @@ constexpr FamilyInfo kFamilies[] = {
     {Family::wmma, hip, "", "WMMA tiles of gfx11 and gfx12", {}, false, false, false},
     {Family::cpu_groups, cpu, "cpu/groups.h", "convolution, several small groups side by side in a vector",
      kTileKnobs, false, false, true},
+    {Family::cpu_winograd, cpu, "cpu/winograd.h", "convolution by minimal filtering F(2,3), stride 1",
+     kTileKnobs, false, false, false, true},
 };
 
 constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};

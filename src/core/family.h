@@ -27,6 +27,9 @@ struct FamilyInfo {
   bool fixed_steps;
   // The source is told the shape of a convolution's filter and the channels of a group.
   bool walks_window;
+  // It transforms its operands: how far its results may lie from the right ones depends on the values of a
+  // whole tile (tune/minimal_filtering.h).
+  bool transforms = false;
 };
 
 const FamilyInfo& info(Family f);

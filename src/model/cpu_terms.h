@@ -42,4 +42,7 @@ struct CpuTerms {
 // Adds what cpu_groups costs, all groups and operands at once; what is set is the share of one group.
 void add_groups_work(const CpuTerms& terms);
 
+// What one group costs cpu_winograd.
+void add_winograd_work(const CpuTerms& terms);
+
 }  // namespace tessera

@@ -3,18 +3,23 @@
 
 #include "core/groups_shape.h"
 #include "core/lines_shape.h"
+#include "core/winograd_shape.h"
 #include "space/rule_row.h"
 
 namespace tessera {
 namespace {
 
-constexpr uint32_t kTiled = family_set(Family::cpu_packed, Family::cpu_direct, Family::cpu_groups);
+constexpr uint32_t kTiled =
+    family_set(Family::cpu_packed, Family::cpu_direct, Family::cpu_groups, Family::cpu_winograd);
 constexpr uint32_t kPacked = family_set(Family::cpu_packed);
 constexpr uint32_t kBlocked = family_set(Family::cpu_packed, Family::cpu_amx);
 constexpr uint32_t kUnpacked = family_set(Family::cpu_direct, Family::cpu_dot);
 constexpr uint32_t kDot = family_set(Family::cpu_dot);
 constexpr uint32_t kAmx = family_set(Family::cpu_amx);
 constexpr uint32_t kGroups = family_set(Family::cpu_groups);
+constexpr uint32_t kWinograd = family_set(Family::cpu_winograd);
+// Of a panel of the transformed filter: what the workspace may hold.
+constexpr int64_t kMostWinogradPanel = int64_t{32} << 20;
 
 // Vector registers a tile may fill; the rest hold operands on their way.
 int64_t accumulator_budget(A a) { return a.vector_registers - a.vector_registers / 8; }
@@ -188,6 +193,28 @@ constexpr Rule kRules[] = {
               (v.window->axes[2].taps <= kMostTaps && groups_shape(v, c).columns_read <= kMostColumns);
      },
      "a line of the filter is unrolled: at most 32 taps wide, and a tile of columns reads at most 160"},
+    {"winograd_window", kWinograd, 0, [](V v, C, A) { return winograd_window(v); },
+     "minimal filtering F(2,3) is for filters of three taps (or one) along each axis, at least one of three, "
+     "that move one coordinate at a time without dilation, and for results, not for the gradient of the "
+     "filter"},
+    {"winograd_types", kWinograd, 0,
+     [](V v, C, A) { return v.a.type == DType::f32 && v.b.type == DType::f32; },
+     "transformed values have more bits than those they are made of: both operands must be f32"},
+    {"winograd_lanes", kWinograd, reads("inst_n"),
+     [](V v, C c, A) { return !v.window || (2 * v.window->channels > c.inst_n && 2 * v.n > c.inst_n); },
+     "vectors hold the channels of one group: half a vector of them or less, of either operand, costs more "
+     "than the products saved"},
+    {"winograd_block", kWinograd, reads("block_m block_n block_k"),
+     [](V, C c, A) { return c.block_m >= 1 && c.block_n == 0 && c.block_k == 0; },
+     "tiles are transformed block_m at a time (at least 1), all their channels and columns: block=Mx0x0"},
+    {"winograd_panel", kWinograd, reads("tile"),
+     [](V v, C c, A) {
+       if (!winograd_window(v)) return true;
+       int64_t points = 1;
+       for (const WindowAxis& x : v.window->axes) points *= winograd_points(x.taps);
+       return saturated_product({points, v.window->channels, c.tile_n, 4}) <= kMostWinogradPanel;
+     },
+     "a panel of the transformed filter (points x channels x tile_n floats) exceeds 32 MiB of workspace"},
 };
 
 }  // namespace

@@ -28,8 +28,7 @@ const PeerResult* find_peer(const BenchRow& row, const std::string& name) {
 }
 
 void run_ours(Dispatcher& dispatcher, const BenchOptions& o, BenchRow& row,
-              std::unique_ptr<Operands>& operands, std::unique_ptr<Verifier>& verifier,
-              std::vector<Repeated>& work) {
+              std::unique_ptr<Operands>& operands, std::vector<Repeated>& work) {
   BuildInfo build;
   const Kernel& kernel = dispatcher.get(row.problem, &build);
   row.config = to_string(kernel.choice().config);
@@ -41,8 +40,7 @@ void run_ours(Dispatcher& dispatcher, const BenchOptions& o, BenchRow& row,
   kernel.run(buffers);
   operands->fetch(kernel);
   if (o.verify) {
-    verifier = std::make_unique<Verifier>(*operands, kernel.sum_error());
-    const Verification v = verifier->check();
+    const Verification v = Verifier(*operands, arithmetic_of(kernel)).check();
     row.checked = true;
     row.verified = v.ok;
     if (!v.ok) row.error = "wrong result: " + v.failure;
@@ -61,10 +59,10 @@ BenchRow bench_problem(Dispatcher& dispatcher, const SuiteRow& suite_row,
                        const std::vector<std::shared_ptr<const Peer>>& peers, const BenchOptions& o) {
   BenchRow row{.name = suite_row.name, .problem = suite_row.problem};
   std::unique_ptr<Operands> operands;
-  std::unique_ptr<Verifier> verifier;
+  std::unique_ptr<Verifier> of_peers;
   std::vector<Repeated> work;
   try {
-    run_ours(dispatcher, o, row, operands, verifier, work);
+    run_ours(dispatcher, o, row, operands, work);
     std::vector<PeerKernel> kernels;
     std::vector<size_t> of_result;
     kernels.reserve(peers.size());
@@ -72,10 +70,12 @@ BenchRow bench_problem(Dispatcher& dispatcher, const SuiteRow& suite_row,
       PeerResult result{.name = peer->name()};
       if (auto kernel = peer->prepare(row.problem, o.threads, &result.why)) {
         if (row.problem.prepack_b) kernel->pack_b(operands->b());
-        if (verifier) {
+        if (o.verify) {
+          // Theirs may add up in another way than ours.
+          if (!of_peers) of_peers = std::make_unique<Verifier>(*operands);
           operands->reset_c();
           kernel->run(operands->a(), operands->b(), operands->c());
-          const Verification v = verifier->check();
+          const Verification v = of_peers->check();
           result.verified = v.ok;
           result.why = v.failure;
         }

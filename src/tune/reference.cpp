@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <set>
 
+#include "core/family.h"
 #include "tune/element.h"
 #include "tune/factors.h"
+#include "tune/minimal_filtering.h"
 
 namespace tessera {
 namespace {
@@ -168,6 +171,10 @@ double norm(const double* x, int64_t count, int64_t step) {
 
 }  // namespace
 
+Arithmetic arithmetic_of(const Kernel& kernel) {
+  return {kernel.sum_error(), info(kernel.choice().config.family_id()).transforms};
+}
+
 Expected apply_step(const EpilogueStep& step, Expected x, double d) {
   return kSteps[static_cast<size_t>(step.kind)](step, x, d);
 }
@@ -218,13 +225,15 @@ Sample sample_of(const GemmView& v, int64_t max_work, int64_t max_elements) {
   return s;
 }
 
-std::vector<Expected> reference(const Operands& o, const Sample& s, double sum_error) {
+std::vector<Expected> reference(const Operands& o, const Sample& s, Arithmetic arithmetic) {
   const GemmView& v = o.view();
   const Finish finish(o);
   const bool integer = v.acc == DType::i32, whole_numbers = o.kind() == FillKind::integers;
   std::vector<Expected> out(s.size());
   const auto row_count = static_cast<int64_t>(s.rows.size());
   const Factors factors(o);
+  const std::optional<MinimalFiltering> filtering =
+      arithmetic.minimal_filtering ? std::optional<MinimalFiltering>(v) : std::nullopt;
   const auto columns =
       static_cast<size_t>(std::clamp<int64_t>(kFactors / std::max<int64_t>(v.k, 1), 1, kColumns));
   // k x columns; the last line is read kColumns wide as the others are.
@@ -233,11 +242,13 @@ std::vector<Expected> reference(const Operands& o, const Sample& s, double sum_e
     for (size_t first = 0; first < s.cols.size(); first += columns) {
       const size_t width = std::min(columns, s.cols.size() - first);
       std::vector<double> column(static_cast<size_t>(v.k)), b_norm(kColumns);
+      std::vector<std::vector<double>> b_sums(kColumns);
       for (size_t j = 0; j < width; ++j) {
         factors.column(s.groups[g], s.cols[first + j], column.data());
         for (int64_t x = 0; x < v.k; ++x)
           b[static_cast<size_t>(x) * columns + j] = column[static_cast<size_t>(x)];
         b_norm[j] = norm(column.data(), v.k, 1);
+        if (filtering) b_sums[j] = filtering->column_norms(column.data());
       }
 #pragma omp parallel if (row_count * v.k > 16384)
       {
@@ -247,6 +258,7 @@ std::vector<Expected> reference(const Operands& o, const Sample& s, double sum_e
           const int64_t i = s.rows[static_cast<size_t>(r)];
           factors.row(s.groups[g], i, a.data());
           const double a_norm = norm(a.data(), v.k, 1);
+          const auto a_sums = filtering ? filtering->row_norms(i, a.data()) : std::vector<double>();
           double sum[kColumns] = {};  // of integers too: those below 2^53 are exact in a double
           for (int64_t x = 0; x < v.k; ++x) {
             const double factor = a[static_cast<size_t>(x)];
@@ -254,11 +266,15 @@ std::vector<Expected> reference(const Operands& o, const Sample& s, double sum_e
             for (size_t j = 0; j < kColumns; ++j) sum[j] += factor * line[j];
           }
           for (size_t j = 0; j < width; ++j) {
-            const double norms = a_norm * b_norm[j];  // at least the sum of |a| |b|
-            const bool exact = integer || (whole_numbers && norms <= kExactIntegers);
-            Expected acc{sum[j], exact ? 0 : accumulation_error(v.k, norms)};
-            if (!exact && sum_error > 0)
-              acc.error += truncation_error(a.data(), &b[j], columns, v.k, sum_error);
+            // At least the sum of the magnitudes of what is added up.
+            const double norms = filtering ? filtering->magnitude(i, a_sums, b_sums[j]) : a_norm * b_norm[j];
+            const double most_exact = filtering ? filtering->most_exact() : kExactIntegers;
+            const bool exact = integer || (whole_numbers && norms <= most_exact);
+            Expected acc{sum[j],
+                         exact ? 0 : accumulation_error(filtering ? filtering->channels() : v.k, norms)};
+            if (!exact && filtering) acc.error += static_cast<double>(filtering->roundings()) * kUnit * norms;
+            if (!exact && arithmetic.sum_error > 0)
+              acc.error += truncation_error(a.data(), &b[j], columns, v.k, arithmetic.sum_error);
             out[(g * s.rows.size() + static_cast<size_t>(r)) * s.cols.size() + first + j] =
                 finish(s.groups[g], i, s.cols[first + j], acc);
           }

@@ -2,9 +2,11 @@
 // single-precision arithmetic may lie from it.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <vector>
 
+#include "tessera/kernel.h"
 #include "tune/operands.h"
 
 namespace tessera {
@@ -14,6 +16,15 @@ namespace tessera {
 struct Expected {
   double value = 0, error = 0;
 };
+
+// How a kernel adds up products, where that is not one f32 sum of the products of the operands.
+struct Arithmetic {
+  double sum_error = 0;            // as Kernel::sum_error()
+  bool minimal_filtering = false;  // products of sums: see MinimalFiltering
+
+  auto operator<=>(const Arithmetic&) const = default;
+};
+Arithmetic arithmetic_of(const Kernel& kernel);
 
 // One value before and after an epilogue step. d: the step's D element.
 Expected apply_step(const EpilogueStep& step, Expected x, double d);
@@ -43,8 +54,8 @@ struct Sample {
 Sample sample_of(const GemmView& v, int64_t max_work = int64_t{1} << 27,
                  int64_t max_elements = int64_t{1} << 20);
 
-// In the order groups, rows, cols of `s`. Threads share the rows. sum_error: as Kernel::sum_error().
-std::vector<Expected> reference(const Operands& operands, const Sample& s, double sum_error = 0);
+// In the order groups, rows, cols of `s`. Threads share the rows.
+std::vector<Expected> reference(const Operands& operands, const Sample& s, Arithmetic arithmetic = {});
 
 // Buffers::bias_grad of the groups and rows of `s`; empty where the problem has none.
 std::vector<Expected> reference_bias_grad(const Operands& operands, const Sample& s);

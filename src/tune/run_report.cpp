@@ -18,7 +18,7 @@ RunReport run_report(Dispatcher& dispatcher, const Problem& problem, const RunOp
   const auto bytes = static_cast<size_t>(view.c.extent * bytes_of(kernel.problem().out));
   report.checksum = content_hash(std::string_view(static_cast<const char*>(operands.c()), bytes));
   if (options.verify) {
-    report.verification = Verifier(operands, kernel.sum_error()).check();
+    report.verification = Verifier(operands, arithmetic_of(kernel)).check();
     report.verified = report.verification.ok;
   }
   const Repeated work = [&](int repeats) {

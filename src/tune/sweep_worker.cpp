@@ -124,11 +124,11 @@ class GroupWork {
   }
 
   // Kernels whose sums are as exact share what is right.
-  const Verifier& verifier(double sum_error) {
-    auto& made = verifiers_[sum_error];
+  const Verifier& verifier(Arithmetic arithmetic) {
+    auto& made = verifiers_[arithmetic];
     if (!made) {
       made = std::make_unique<Verifier>(operands_, sample_of(operands_.view(), kCheckWork, kCheckElements),
-                                        sum_error);
+                                        arithmetic);
       ticks = 0;
     }
     return *made;
@@ -146,7 +146,7 @@ class GroupWork {
       Prepared p = bound(i, std::move(kernel), operands_);
       p.kernel->run(p.buffers);
       operands_.fetch(*p.kernel);
-      const Verification v = verifier(p.kernel->sum_error()).check();
+      const Verification v = verifier(arithmetic_of(*p.kernel)).check();
       r.max_err = v.max_err;
       r.bound = v.bound;
       r.outcome = v.ok ? SweepOutcome::ok : SweepOutcome::wrong;
@@ -223,7 +223,7 @@ class GroupWork {
   const Backend& backend_;
   KernelCache& cache_;
   Operands operands_;
-  std::map<double, std::unique_ptr<Verifier>> verifiers_;  // by sum_error
+  std::map<Arithmetic, std::unique_ptr<Verifier>> verifiers_;
   std::optional<Operands> anchor_operands_;
   std::vector<SweepRecord> records_;
   std::vector<Prepared> ready_;

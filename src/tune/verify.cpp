@@ -8,13 +8,13 @@
 
 namespace tessera {
 
-Verifier::Verifier(const Operands& operands, double sum_error)
-    : Verifier(operands, sample_of(operands.view()), sum_error) {}
+Verifier::Verifier(const Operands& operands, Arithmetic arithmetic)
+    : Verifier(operands, sample_of(operands.view()), arithmetic) {}
 
-Verifier::Verifier(const Operands& operands, Sample sample, double sum_error)
+Verifier::Verifier(const Operands& operands, Sample sample, Arithmetic arithmetic)
     : operands_(operands),
       sample_(std::move(sample)),
-      expected_(reference(operands, sample_, sum_error)),
+      expected_(reference(operands, sample_, arithmetic)),
       expected_bias_grad_(reference_bias_grad(operands, sample_)) {}
 
 Verification Verifier::check() const {

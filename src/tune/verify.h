@@ -22,9 +22,9 @@ struct Verification {
 // The right answer to one problem on given operands; many results may be checked against it.
 class Verifier {
  public:
-  // Keeps a reference to `operands`. sum_error: as Kernel::sum_error().
-  explicit Verifier(const Operands& operands, double sum_error = 0);
-  Verifier(const Operands& operands, Sample sample, double sum_error = 0);
+  // Keeps a reference to `operands`.
+  explicit Verifier(const Operands& operands, Arithmetic arithmetic = {});
+  Verifier(const Operands& operands, Sample sample, Arithmetic arithmetic = {});
 
   // Of what is in operands.c() now, the surroundings included.
   Verification check() const;

@@ -136,6 +136,32 @@ TEST(Rules, CpuGroups) {
   EXPECT_EQ(verdict("x86_avx512", stem + " epilogue=bias", f + "14x16"), "groups_blocks");
 }
 
+TEST(Rules, CpuWinograd) {
+  const std::string f = "cpu_winograd inst=1x16x1 tile=6x64", block = " block=48x0x0",
+                    rest = " in=20x20 filter=3x3 dtype=f32";
+  const auto says = [&](const std::string& problem, const std::string& config) {
+    return verdict("x86_avx512", problem, config);
+  };
+  EXPECT_EQ(says("conv_fwd n=1 c=9 k=9" + rest, f + block), "");
+  EXPECT_EQ(says("conv_bwd_data n=1 c=64 k=64" + rest, f + block), "");
+  EXPECT_EQ(says("conv_bwd_weight n=1 c=64 k=64" + rest, f + block), "winograd_window");
+  EXPECT_EQ(says("conv_fwd n=1 c=64 k=64" + rest, f), "winograd_block");
+  EXPECT_EQ(says("conv_fwd n=1 c=64 k=64" + rest, f + " block=48x64x0"), "winograd_block");
+  EXPECT_EQ(says("conv_fwd n=1 c=8 k=64" + rest, f + block), "winograd_lanes");
+  EXPECT_EQ(says("conv_fwd n=1 c=64 k=8" + rest, f + block), "winograd_lanes");
+  EXPECT_EQ(says("conv_fwd n=1 c=8192 k=9" + rest, f + block), "");
+  EXPECT_EQ(says("conv_fwd n=1 c=8193 k=9" + rest, f + block), "winograd_panel");
+  for (const char* other : {"stride=2x1", "dilation=1x2", "filter=3x2", "filter=1x1", "filter=5x3"}) {
+    EXPECT_TRUE(refuses("winograd_window", "x86_avx512",
+                        std::string("conv_fwd n=1 c=64 k=64 in=20x20 dtype=f32 ") +
+                            (std::string_view(other).starts_with("filter") ? "" : "filter=3x3 ") + other,
+                        f + block));
+  }
+  EXPECT_TRUE(refuses("winograd_window", "x86_avx512", "gemm m=64 n=64 k=64 dtype=f32", f + block));
+  EXPECT_EQ(says("conv_fwd n=1 c=64 k=64 in=20x20 filter=3x3 dtype=bf16", f + block), "winograd_types");
+  EXPECT_EQ(verdict("x86_amx", "conv_fwd n=1 c=64 k=64" + rest, f + block), "family");
+}
+
 TEST(Rules, Cpu) {
   const std::string p = "gemm m=512 n=512 k=512 dtype=f32", f = "cpu_packed inst=1x16x1 tile=";
   EXPECT_EQ(verdict("x86_avx512", p, f + "28x16"), "");

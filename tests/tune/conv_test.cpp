@@ -109,7 +109,7 @@ void random_walk(const std::string& dtype, int part, int count) {
     Operands operands(p, FillKind::integers, static_cast<uint64_t>(i));
     operands.reset_c();
     kernel->run(operands.bind(*kernel));
-    const Verification v = Verifier(operands).check();
+    const Verification v = Verifier(operands, arithmetic_of(*kernel)).check();
     ASSERT_TRUE(v.ok) << to_string(c) << "\n" << v.failure;
   }
 }

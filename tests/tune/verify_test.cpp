@@ -77,7 +77,7 @@ TEST(Reference, BoundsSumsThatAreCutOff) {
   for (const auto& c : cases) {
     const Operands o(Problem::parse(c.problem), FillKind::uniform, 1, 64);
     const Sample sample = c.sample.size() ? c.sample : sample_of(o.view());
-    const auto expected = reference(o, sample, std::ldexp(1.0, -kBits));
+    const auto expected = reference(o, sample, {.sum_error = std::ldexp(1.0, -kBits)});
     const Factors factors(o);
     std::vector<double> a(static_cast<size_t>(o.view().k)), b(a.size());
     double worst = 0;

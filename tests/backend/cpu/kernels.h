@@ -79,7 +79,7 @@ inline std::unique_ptr<Kernel> make_kernel(MakeCpuKernel make, std::string_view 
 // Against the reference, with a workspace of its own and with the caller's.
 inline void expect_right(const Kernel& kernel, FillKind kind = FillKind::integers) {
   Operands operands(kernel.problem(), kind);
-  Verifier verifier(operands);
+  Verifier verifier(operands, arithmetic_of(kernel));
   Buffers buffers = operands.bind(kernel);
   GuardedBuffer workspace(kernel.workspace_bytes());
   for (void* given : {static_cast<void*>(nullptr), workspace.data()}) {

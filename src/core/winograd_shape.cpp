@@ -1,0 +1,67 @@
+#include "core/winograd_shape.h"
+
+#include <algorithm>
+
+#include "core/tile_math.h"
+
+namespace tessera {
+namespace {
+
+// Groups whose neighbouring channels fill vectors best, the fewest that do; one where a group has several
+// panels.
+int64_t groups_at_once(const GemmView& v, int64_t channels, int64_t panels, int64_t lanes) {
+  constexpr int64_t kMost = 4;
+  int64_t best = 1, best_vectors = 0;
+  for (int64_t g = 1; g <= std::min(v.groups, kMost) && panels == 1; ++g) {
+    if (v.groups % g != 0 && g > 1) continue;  // blocks of one size
+    const int64_t vectors = (ceil_div(g * channels, lanes) + ceil_div(g * v.n, lanes)) * (12 / g);
+    if (g > 1 && vectors >= best_vectors) continue;
+    best = g;
+    best_vectors = vectors;
+  }
+  return best;
+}
+
+}  // namespace
+
+int64_t odd_lines(int64_t bytes) {
+  constexpr int64_t kLine = 64;
+  const int64_t lines = ceil_div(bytes, kLine);
+  return (lines + 1 - lines % 2) * kLine;
+}
+
+bool winograd_window(const GemmView& v) {
+  if (!v.window || !v.a.patches) return false;
+  const auto& axes = v.window->axes;
+  const auto fits = [](const WindowAxis& x) {
+    return x.step == 1 && x.divide == 1 &&
+           (x.taps == 1 || (x.taps == 3 && (x.spread == 1 || x.spread == -1)));
+  };
+  return std::all_of(axes.begin(), axes.end(), fits) &&
+         std::any_of(axes.begin(), axes.end(), [](const WindowAxis& x) { return x.taps == 3; });
+}
+
+WinogradShape winograd_shape(const GemmView& v, const KernelConfig& c) {
+  WinogradShape s{};
+  s.points = s.results = s.image_tiles = 1;
+  for (size_t i = 0; i < s.tiles.size(); ++i) {
+    const WindowAxis& x = v.window->axes[i];
+    s.tiles[i] = ceil_div(x.positions, winograd_results(x.taps));
+    s.points *= winograd_points(x.taps);
+    s.results *= winograd_results(x.taps);
+    s.image_tiles *= s.tiles[i];
+  }
+  s.all_tiles = v.window->images * s.image_tiles;
+  s.channels = v.window->channels;
+  const int64_t columns = std::max(c.tile_n, 1);
+  s.panels = ceil_div(v.n, columns);
+  s.point_bytes = odd_lines(s.channels * columns * 4);
+  s.panel_bytes = s.points * s.point_bytes;
+  const int64_t lanes = std::max(c.inst_n, 1);
+  s.groups_at_once = groups_at_once(v, s.channels, s.panels, lanes);
+  s.tile_row = odd_lines(s.groups_at_once * s.channels * 4);
+  s.sums_row = std::max(columns, (s.groups_at_once - 1) * v.n + round_up(v.n, lanes)) * 4;
+  return s;
+}
+
+}  // namespace tessera
