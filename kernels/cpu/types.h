@@ -5,14 +5,6 @@
 
 namespace tsr {
 
-enum class Inst : int {
-  fma,
-  dpbf16,
-  vnni,
-  madd16,
-  amx,
-  fma_half = fma,  // of half a vector
-  dpbf16_half = dpbf16
-};
+enum class Inst : int { fma, dpbf16, vnni, madd16, amx };
 
 }  // namespace tsr

@@ -80,19 +80,6 @@ TSR_INLINE void store_part(unsigned char* p, int live, Vec<16>::B v) {
   asm volatile("vmovdqu8 %0, %2%{%1%}" ::"v"(v), "Yk"(mask_of(live)), "m"(*(char*)p) : "memory");
 }
 #endif
-#ifdef __AVX512VL__
-TSR_INLINE Vec<8>::U load_part(const unsigned* p, int live, Vec<8>::U) {
-  Vec<8>::U v;
-  asm("vmovdqu32 %2, %0%{%1%}%{z%}" : "=v"(v) : "Yk"(mask_of(live)), "m"(*(const char*)p));
-  return v;
-}
-TSR_INLINE void store_part(unsigned* p, int live, Vec<8>::U v) {
-  asm volatile("vmovdqu32 %0, %2%{%1%}" ::"v"(v), "Yk"(mask_of(live)), "m"(*(char*)p) : "memory");
-}
-TSR_INLINE void store_part(unsigned short* p, int live, Vec<8>::H v) {
-  asm volatile("vmovdqu16 %0, %2%{%1%}" ::"v"(v), "Yk"(mask_of(live)), "m"(*(char*)p) : "memory");
-}
-#endif
 
 // AVX2 has no byte or word masks: lane by lane.
 template <class E, class V>
@@ -153,7 +140,7 @@ template <int L>
 TSR_INLINE typename Vec<L>::H float_to_bf16(typename Vec<L>::F f) {
   using U = typename Vec<L>::U;
 #ifdef __AVX512BF16__
-  {
+  if constexpr (L == 16) {
     typename Vec<L>::H h;
     asm("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(f));
     return h;
