@@ -2,23 +2,68 @@
 #include "space/enumerate.h"
 
 #include <algorithm>
+#include <map>
+#include <span>
 
 #include "core/family.h"
+#include "space/rule_row.h"
 #include "space/space.h"
 
 namespace tessera {
+namespace {
+
+uint64_t knobs_of(const KnobSpace& k) {
+  uint64_t set = 0;
+  for (const ConfigField* f : k.fields) set |= uint64_t{1} << (f - config_fields().data());
+  return set;
+}
+
+// Of the first `among` knobs, so many as hold all of them that are in `reads`.
+size_t decided(std::span<const KnobSpace* const> knobs, uint64_t reads, size_t among) {
+  while (among > 0 && !(knobs_of(*knobs[among - 1]) & reads)) --among;
+  return among;
+}
+
+std::vector<const KnobSpace*> order_of_crossing(std::span<const KnobSpace> knobs) {
+  std::vector<const KnobSpace*> out;
+  for (const KnobSpace& k : knobs) {
+    size_t at = out.size();
+    if (k.source->one || (k.source->reads == 0 && k.listed.size() == 1)) {
+      // A source that reads this knob at its default stays before it.
+      const auto passes = [&](const KnobSpace& other) {
+        return !(other.source->reads & knobs_of(k)) && !(k.source->reads & knobs_of(other));
+      };
+      while (at > 0 && passes(*out[at - 1])) --at;
+    }
+    out.insert(out.begin() + static_cast<std::ptrdiff_t>(at), &k);
+  }
+  return out;
+}
+
+}  // namespace
 
 FamilyPlan::FamilyPlan(Family f) : space(&family_space(f)), ready(space->knobs.size()) {
-  const auto fields = config_fields();
+  std::vector<const KnobSpace*> listed;
+  for (const KnobSpace& k : space->knobs) listed.push_back(&k);
+  const std::vector<const KnobSpace*> order = order_of_crossing(space->knobs);
+  std::vector<std::map<size_t, std::vector<const Rule*>>> stages(order.size());
   for (const Rule& rule : rules()) {
     if (rule.families != ~uint32_t{0} && !rule.speaks_of(static_cast<int>(f))) continue;
-    size_t level = 0;
-    for (size_t k = 0; k < space->knobs.size(); ++k) {
-      for (const ConfigField* field : space->knobs[k].fields) {
-        if (rule.reads >> (field - fields.data()) & 1) level = k + 1;
-      }
-    }
+    const size_t level = decided(listed, rule.reads, listed.size());
     (level == 0 ? at_start : ready[level - 1]).push_back(&rule);
+    if (level == 0 || rule.each) continue;
+    const size_t last = decided(order, rule.reads, order.size()) - 1;
+    stages[last][decided(order, rule.reads, last)].push_back(&rule);
+  }
+  for (size_t k = 0; k < order.size(); ++k) {
+    Knob knob{order[k], {}, {}, {}, decided(order, order[k]->source->reads, k), {}};
+    for (size_t i = 0; i < order[k]->fields.size(); ++i) {
+      const ConfigField& field = *order[k]->fields[i];
+      knob.members[i] = field.member;
+      std::tie(knob.low[i], knob.high[i]) = knob_bounds(static_cast<size_t>(&field - config_fields().data()));
+    }
+    for (auto& [first, rules] : stages[k]) knob.stages.push_back({first, std::move(rules)});
+    crossed.push_back(std::move(knob));
   }
 }
 
@@ -38,54 +83,143 @@ bool all_allow(std::span<const Rule* const> list, const GemmView& v, const Kerne
   return std::all_of(list.begin(), list.end(), [&](const Rule* r) { return r->allows(v, c, a); });
 }
 
+// What goes by the knobs decided so far is worked out again only when one of those that it reads has changed.
+template <class Visit>
 class Walk {
  public:
-  Walk(const GemmView& v, const ArchSpec& a, Family f, bool prune,
-       std::function<void(const KernelConfig&)> visit)
+  Walk(const GemmView& v, const ArchSpec& a, Family f, bool prune, const Visit& visit)
       : v_(v),
         a_(a),
         plan_(family_plan(f)),
         prune_(prune),
-        visit_(std::move(visit)),
-        values_(plan_.space->knobs.size()) {
+        visit_(visit),
+        knobs_(plan_.crossed.size()),
+        changed_(plan_.crossed.size() + 1) {
     config_.family = static_cast<int>(f);
+    for (size_t k = 0; k < knobs_.size(); ++k) knobs_[k].stages.resize(plan_.crossed[k].stages.size());
   }
 
   void run() {
     if (prune_ && !all_allow(plan_.at_start, v_, config_, a_)) return;
-    for (size_t k = 0; k < values_.size(); ++k) {
-      if (!plan_.space->knobs[k].source->uses_config) fill(k);
-    }
+    changed_[0] = ++clock_;
     level(0);
   }
 
  private:
-  void fill(size_t k) {
-    values_[k].clear();
-    const KnobSpace& knob = plan_.space->knobs[k];
-    knob.source->values(v_, a_, *plan_.space, knob, config_, values_[k]);
+  struct Answer {
+    KnobValue value;
+    bool allowed;
+  };
+  // What the rules of a stage said, since the knobs that they read last changed.
+  struct Stage {
+    std::vector<Answer> answers;
+    uint64_t since = 0;
+  };
+  struct Knob {
+    std::vector<KnobValue> offered, allowed;
+    uint64_t since = 0, allowed_since = 0;  // of the values offered, and of those allowed
+    std::vector<Stage> stages;
+  };
+
+  void set(const FamilyPlan::Knob& plan, const KnobValue& value) {
+    for (size_t i = 0; i < plan.space->fields.size(); ++i) config_.*plan.members[i] = value[i];
+  }
+  void reset(const FamilyPlan::Knob& plan) {
+    for (const ConfigField* f : plan.space->fields) config_.*f->member = f->default_value;
+  }
+
+  static bool in_bounds(const FamilyPlan::Knob& plan, const KnobValue& x) {
+    bool inside = true;
+    for (size_t i = 0; i < plan.space->fields.size(); ++i)
+      inside &= x[i] >= plan.low[i] && x[i] <= plan.high[i];
+    return inside;
+  }
+
+  static bool same(const KnobValue& x, const KnobValue& y) {
+    int differ = 0;
+    for (size_t i = 0; i < x.size(); ++i) differ |= x[i] ^ y[i];
+    return differ == 0;
+  }
+
+  bool allowed(const FamilyPlan::Knob& plan, const FamilyPlan::Stage& stage, const KnobValue& x) {
+    set(plan, x);
+    return all_allow(stage.rules, v_, config_, a_);
+  }
+  bool allowed(const FamilyPlan::Knob& plan, const FamilyPlan::Stage& stage, Stage& known,
+               const KnobValue& x) {
+    for (const Answer& a : known.answers) {
+      if (same(a.value, x)) return a.allowed;
+    }
+    known.answers.push_back({x, allowed(plan, stage, x)});
+    return known.answers.back().allowed;
+  }
+
+  const std::vector<KnobValue>& values(size_t k) {
+    const FamilyPlan::Knob& plan = plan_.crossed[k];
+    Knob& knob = knobs_[k];
+    if (knob.since != changed_[plan.decided]) {
+      knob.since = changed_[plan.decided];
+      knob.allowed_since = 0;
+      knob.offered.clear();
+      plan.space->source->values(v_, a_, *plan_.space, *plan.space, config_, knob.offered);
+      if (prune_) std::erase_if(knob.offered, [&](const KnobValue& x) { return !in_bounds(plan, x); });
+    }
+    if (!prune_ || plan.stages.empty()) return knob.offered;
+    const size_t most = std::max(plan.stages.back().decided, plan.decided);
+    if (knob.allowed_since == changed_[most]) return knob.allowed;
+    knob.allowed_since = changed_[most];
+    knob.allowed = knob.offered;
+    for (size_t s = 0; s < plan.stages.size(); ++s) {
+      const FamilyPlan::Stage& stage = plan.stages[s];
+      Stage& known = knob.stages[s];
+      if (known.since != changed_[stage.decided]) known.answers.clear();
+      known.since = changed_[stage.decided];
+      // What has changed since the values were last asked for has no answers.
+      std::erase_if(knob.allowed, [&](const KnobValue& x) {
+        return !(stage.decided == most ? allowed(plan, stage, x) : allowed(plan, stage, known, x));
+      });
+    }
+    reset(plan);
+    return knob.allowed;
   }
 
   void level(size_t k) {
-    if (k == values_.size()) return visit_(config_);
-    const KnobSpace& knob = plan_.space->knobs[k];
-    if (knob.source->uses_config) fill(k);
-    for (const KnobValue& value : values_[k]) {
-      for (size_t i = 0; i < knob.fields.size(); ++i) config_.*knob.fields[i]->member = value[i];
-      if (!prune_ || all_allow(plan_.ready[k], v_, config_, a_)) level(k + 1);
+    if (k == knobs_.size()) return visit_(config_);
+    const FamilyPlan::Knob& plan = plan_.crossed[k];
+    for (const KnobValue& value : values(k)) {
+      set(plan, value);
+      changed_[k + 1] = ++clock_;
+      level(k + 1);
     }
-    // Knobs not decided are at their default, for the sources and rules of the knobs before them.
-    for (const ConfigField* f : knob.fields) config_.*f->member = f->default_value;
+    // Knobs not decided are at their default, for the sources of the knobs before them.
+    reset(plan);
   }
 
   const GemmView& v_;
   const ArchSpec& a_;
   const FamilyPlan& plan_;
   bool prune_;
-  std::function<void(const KernelConfig&)> visit_;
-  std::vector<std::vector<KnobValue>> values_;
+  const Visit& visit_;
+  std::vector<Knob> knobs_;
+  std::vector<uint64_t> changed_;  // [n]: when one of the first n knobs last did
+  uint64_t clock_ = 0;
   KernelConfig config_;
 };
+
+template <class Visit>
+void walk(const GemmView& v, const ArchSpec& a, Family f, bool prune, const Visit& visit) {
+  Walk<Visit>(v, a, f, prune, visit).run();
+}
+
+std::vector<KernelConfig> legal_of(const GemmView& v, const ArchSpec& a, bool (*wanted)(Family)) {
+  std::vector<KernelConfig> out;
+  out.reserve(8192);  // what is not used is never touched
+  for (Family f : a.families) {
+    if (wanted(f) && family_space(f).offers(v))
+      walk(v, a, f, true, [&](const KernelConfig& c) { out.push_back(c); });
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -94,10 +228,10 @@ void for_each_candidate(const GemmView& v, const ArchSpec& a,
   for (Family f : a.families) {
     if (!family_space(f).offers(v)) continue;
     bool any = false;
-    Walk(v, a, f, false, [&](const KernelConfig& c) {
+    walk(v, a, f, false, [&](const KernelConfig& c) {
       any = true;
       visit(c);
-    }).run();
+    });
     KernelConfig bare;
     bare.family = static_cast<int>(f);
     if (!any) visit(bare);
@@ -105,19 +239,11 @@ void for_each_candidate(const GemmView& v, const ArchSpec& a,
 }
 
 std::vector<KernelConfig> legal_configs(const GemmView& v, const ArchSpec& a) {
-  std::vector<KernelConfig> out;
-  out.reserve(4096);  // what is not used is never touched
-  for (Family f : a.families) {
-    if (family_space(f).offers(v))
-      Walk(v, a, f, true, [&](const KernelConfig& c) { out.push_back(c); }).run();
-  }
-  return out;
+  return legal_of(v, a, [](Family) { return true; });
 }
 
 std::vector<KernelConfig> runnable_configs(const GemmView& v, const ArchSpec& a) {
-  std::vector<KernelConfig> configs = legal_configs(v, a);
-  std::erase_if(configs, [](const KernelConfig& c) { return info(c.family_id()).header.empty(); });
-  return configs;
+  return legal_of(v, a, [](Family f) { return !info(f).header.empty(); });
 }
 
 }  // namespace tessera

@@ -18,13 +18,14 @@ using KnobValue = std::array<int, 3>;
 struct FamilySpace;
 struct KnobSpace;
 
-// Where values come from. `c` holds the knobs decided so far.
+// Where values come from. `c` holds the knobs decided so far, the others at their default.
 struct ValueSource {
   std::string_view name;
-  bool uses_config;  // depends on knobs decided before
+  uint64_t reads;  // bit i: depends on knob i of config_fields()
   void (*values)(const GemmView& v, const ArchSpec& a, const FamilySpace& f, const KnobSpace& k,
                  const KernelConfig& c, std::vector<KnobValue>& out);
   std::string_view doc;
+  bool one = false;  // there is never more than one value
 };
 std::span<const ValueSource> value_sources();
 

@@ -19,6 +19,8 @@ struct Rule {
                    // decided
   bool (*allows)(const GemmView& v, const KernelConfig& c, const ArchSpec& a);
   std::string_view reason;  // why a config that is not allowed cannot run
+  bool each = false;        // asks no more than that every knob is within its knob_bounds(), and one that the
+                            // family does not have at its default
 
   bool speaks_of(int family) const { return family >= 0 && family < 32 && (families >> family & 1); }
 };

@@ -116,13 +116,15 @@ constexpr Rule kRules[] = {
     {"bias_grad", ~kCpuFamilies, 0, [](V v, C, A) { return !v.bias_grad; },
      "this backend does not sum the gradient of the bias beside that of the filter"},
     {"range", kAnyFamily, kAnyKnob & ~kFlags, within<kAnyKnob & ~kFlags, 0>,
-     "a knob is out of range: numbers are 0 to 65536, words one of those the knob knows"},
+     "a knob is out of range: numbers are 0 to 65536, words one of those the knob knows", true},
     {"flags", kAnyFamily, kFlags, within<kFlags, 0>,
-     "pad, double_buffer, preshuffle, pack_a, pack_b, edge_dot, swap_ab and persistent are 0 or 1"},
+     "pad, double_buffer, preshuffle, pack_a, pack_b, edge_dot, swap_ab and persistent are 0 or 1", true},
     {"counts", kAnyFamily, kCounts, within<kCounts, 1>,
-     "wave, stages, vec, split_k, cluster, cluster_k, swizzle, wave_groups and blocks_per_cu are at least 1"},
+     "wave, stages, vec, split_k, cluster, cluster_k, swizzle, wave_groups and blocks_per_cu are at least 1",
+     true},
     {"own_knobs", kAnyFamily, kAnyKnob, only_own_knobs,
-     "a knob that this family does not have is not at its default: two names would stand for one kernel"},
+     "a knob that this family does not have is not at its default: two names would stand for one kernel",
+     true},
 };
 
 }  // namespace

@@ -56,9 +56,9 @@ class Search {
     if (!allowed(plan_.at_start)) return false;
     for (size_t k = knobs_.size(); k-- > 0;) {
       const KnobSpace& knob = plan_.space->knobs[k];
-      if (!knob.source->uses_config) fill(k);
+      if (knob.source->reads == 0) fill(k);
       // What the knobs from k on cost at the least; those whose values depend on others may cost nothing.
-      const bool bounded = !knob.source->uses_config && !knobs_[k].steps.empty();
+      const bool bounded = knob.source->reads == 0 && !knobs_[k].steps.empty();
       knobs_[k].least =
           (bounded ? knobs_[k].steps[0].distance : 0) + (k + 1 < knobs_.size() ? knobs_[k + 1].least : 0);
     }
@@ -84,7 +84,7 @@ class Search {
 
   double least_distance(size_t k) const {
     const KnobSpace& knob = plan_.space->knobs[k];
-    if (!knob.source->uses_config && !knobs_[k].steps.empty()) return knobs_[k].steps[0].distance;
+    if (knob.source->reads == 0 && !knobs_[k].steps.empty()) return knobs_[k].steps[0].distance;
     double total = 0;
     for (const ConfigField* f : knob.fields) {
       if (!plausible(*f, wanted_.*f->member)) total += weight_of(*f);
@@ -137,7 +137,7 @@ class Search {
       return;
     }
     const KnobSpace& knob = plan_.space->knobs[k];
-    if (knob.source->uses_config) fill(k);
+    if (knob.source->reads != 0) fill(k);
     const double rest = k + 1 < knobs_.size() ? knobs_[k + 1].least : 0;
     for (const Step& step : knobs_[k].steps) {
       if (so_far + step.distance + rest >= best_distance_) break;

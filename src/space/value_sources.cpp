@@ -257,50 +257,62 @@ TESSERA_SOURCE(fill_units) {
 TESSERA_SOURCE(idle_clusters) {
   constexpr int64_t kLeastSteps = 4;
   const bool alone = !c.stream_k && c.pipeline == static_cast<int>(Pipeline::cooperative);
-  const int64_t split = std::max(c.split_k, 1), blocks = blocks_of_c(v, c);
-  for (const KnobValue& parts : k.listed) {
-    const int64_t all = saturated_product({blocks, parts[0], split});
+  const int64_t split = std::max(c.split_k, 1), blocks = alone ? blocks_of_c(v, c) : 0;
+  const auto fills = [&](int parts) {
+    const int64_t all = saturated_product({blocks, parts, split});
     const bool idle = all <= a.compute_units && (split == 1 || 4 * all > 3 * a.compute_units);
-    const bool deep = saturated_product({parts[0], split, c.block_k, kLeastSteps}) <= v.k;
-    if (parts[0] == 1 || (alone && idle && deep)) out.push_back(parts);
+    return idle && saturated_product({parts, split, c.block_k, kLeastSteps}) <= v.k;
+  };
+  for (const KnobValue& parts : k.listed) {
+    if (parts[0] == 1 || (alone && fills(parts[0]))) out.push_back(parts);
   }
 }
 
 constexpr ValueSource kSources[] = {
-    {"list", false, list, "the values of the file"},
-    {"instructions", false, instructions, "the architecture's instructions for these operand types"},
-    {"wave_grids", false, wave_grids, "the architecture's wave grids"},
-    {"tiles", true, tiles, "listed register tiles, without those a smaller one makes wasteful"},
-    {"gpu_blocks", false, gpu_blocks, "listed blocks, without those a smaller one makes wasteful"},
-    {"many_blocks", true, many_blocks, "0, and 1 where blocks of C outnumber the compute units"},
-    {"cover_rows", true, cover_rows, "listed values, the first number no larger than covers the rows"},
-    {"cover_cols", true, cover_cols, "listed values, the second number no larger than covers the columns"},
-    {"wgmma_cols", true, wgmma_cols, "the same, some only where C is flat or narrow"},
-    {"short_side", true, short_side, "the walk along the shorter side of C's grid of blocks"},
-    {"deepest", true, deepest, "the most listed stages that shared memory holds"},
-    {"tma_or_direct", true, tma_or_direct, "cshuffle where C can leave through TMA, else direct"},
-    {"blocks", true, blocks, "listed cache blocks, 0 where they cover the whole extent"},
-    {"prepacked", false, prepacked, "1 exactly when the problem's B is prepacked"},
-    {"pipelines", false, pipelines, "of the listed pipelines those the architecture has"},
-    {"pipeline_modes", true, pipeline_modes, "scheduler and double_buffer that go with the pipeline"},
-    {"widest_a", false, widest_a, "the widest load of A"},
-    {"widest_b", false, widest_b, "the widest load of B"},
-    {"widest_c", false, widest_c, "the widest store of C"},
-    {"needed", true, needed, "pad flags, 0 where the blocks divide the problem"},
-    {"inst_n", true, same_as_inst_n, "the width of the instruction"},
-    {"teams", true, teams, "2 for pingpong, else 1"},
-    {"row_bytes", false, row_bytes, "the elements of A in `limit` bytes, or twice as many"},
-    {"flat", false, flat, "0, and 1 where C has fewer rows than the limit"},
-    {"clusters", true, clusters, "listed clusters, more than two blocks only where one operand is streamed"},
-    {"narrow", false, narrow, "0, and 1 where C has fewer columns than the limit"},
-    {"edge_widths", true, edge_widths,
+    {"list", 0, list, "the values of the file"},
+    {"instructions", 0, instructions, "the architecture's instructions for these operand types"},
+    {"wave_grids", 0, wave_grids, "the architecture's wave grids"},
+    {"tiles", reads("swap_ab inst_n"), tiles,
+     "listed register tiles, without those a smaller one makes wasteful"},
+    {"gpu_blocks", 0, gpu_blocks, "listed blocks, without those a smaller one makes wasteful"},
+    {"many_blocks", reads("block_m block_n split_k"), many_blocks,
+     "0, and 1 where blocks of C outnumber the compute units"},
+    {"cover_rows", reads("swap_ab"), cover_rows,
+     "listed values, the first number no larger than covers the rows"},
+    {"cover_cols", reads("swap_ab"), cover_cols,
+     "listed values, the second number no larger than covers the columns"},
+    {"wgmma_cols", reads("swap_ab"), wgmma_cols, "the same, some only where C is flat or narrow"},
+    {"short_side", reads("block_m block_n swap_ab"), short_side,
+     "the walk along the shorter side of C's grid of blocks", true},
+    {"deepest", reads("block wave_m wave_groups cluster_k swap_ab"), deepest,
+     "the most listed stages that shared memory holds", true},
+    {"tma_or_direct", reads("block_n swap_ab"), tma_or_direct,
+     "cshuffle where C can leave through TMA, else direct", true},
+    {"blocks", reads("swap_ab"), blocks, "listed cache blocks, 0 where they cover the whole extent"},
+    {"prepacked", 0, prepacked, "1 exactly when the problem's B is prepacked", true},
+    {"pipelines", 0, pipelines, "of the listed pipelines those the architecture has"},
+    {"pipeline_modes", reads("pipeline"), pipeline_modes,
+     "scheduler and double_buffer that go with the pipeline"},
+    {"widest_a", 0, widest_a, "the widest load of A", true},
+    {"widest_b", 0, widest_b, "the widest load of B", true},
+    {"widest_c", 0, widest_c, "the widest store of C", true},
+    {"needed", reads("block split_k"), needed, "pad flags, 0 where the blocks divide the problem", true},
+    {"inst_n", reads("inst_n"), same_as_inst_n, "the width of the instruction", true},
+    {"teams", reads("pipeline"), teams, "2 for pingpong, else 1", true},
+    {"row_bytes", 0, row_bytes, "the elements of A in `limit` bytes, or twice as many"},
+    {"flat", 0, flat, "0, and 1 where C has fewer rows than the limit"},
+    {"clusters", reads("swap_ab"), clusters,
+     "listed clusters, more than two blocks only where one operand is streamed"},
+    {"narrow", 0, narrow, "0, and 1 where C has fewer columns than the limit"},
+    {"edge_widths", reads("inst_n"), edge_widths,
      "0, and 1 where few columns of a C no wider than the limit lie past vectors"},
-    {"idle_tiles", true, idle_tiles,
+    {"idle_tiles", reads("tile_n wave_n swap_ab"), idle_tiles,
      "powers of two where waves of tile_n columns are too few for the compute units"},
-    {"idle_clusters", true, idle_clusters,
+    {"idle_clusters", reads("block cluster split_k stream_k pipeline swap_ab"), idle_clusters,
      "1, and listed numbers of blocks for each tile where the compute units hold all of them"},
-    {"idle_units", false, idle_units, "powers of two where C is too small to occupy the compute units"},
-    {"fill_units", true, fill_units, "the same, and the number that gives every compute unit a block"},
+    {"idle_units", 0, idle_units, "powers of two where C is too small to occupy the compute units"},
+    {"fill_units", reads("block_m block_n cluster swap_ab"), fill_units,
+     "the same, and the number that gives every compute unit a block"},
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <random>
 #include <set>
 
 #include "core/family.h"
@@ -38,6 +40,80 @@ TEST(Enumerate, PruningLosesNothing) {
         EXPECT_TRUE(legal_configs(v, a) == expected) << a.name << ' ' << shape << " dtype=" << type << rest;
       }
     }
+  }
+}
+
+// The candidates are the values of a space crossed in its order, whatever the order they are decided in.
+TEST(Enumerate, CandidatesComeInTheOrderOfTheSpace) {
+  size_t moved = 0;
+  for (const ArchSpec& a : all_archs()) {
+    const GemmView v = view("gemm m=96 n=136 k=4096 dtype=" + dtypes_of(a).front());
+    std::vector<KernelConfig> expected;
+    for (Family f : a.families) {
+      const FamilySpace& space = family_space(f);
+      if (!space.offers(v)) continue;
+      KernelConfig c;
+      c.family = static_cast<int>(f);
+      const size_t before = expected.size();
+      const std::function<void(size_t)> cross = [&](size_t k) {
+        if (k == space.knobs.size()) return expected.push_back(c);
+        const KnobSpace& knob = space.knobs[k];
+        std::vector<KnobValue> values;
+        knob.source->values(v, a, space, knob, c, values);
+        for (const KnobValue& value : values) {
+          for (size_t i = 0; i < knob.fields.size(); ++i) c.*knob.fields[i]->member = value[i];
+          cross(k + 1);
+        }
+        for (const ConfigField* field : knob.fields) c.*field->member = field->default_value;
+      };
+      cross(0);
+      if (expected.size() == before) expected.push_back(c);
+      for (size_t k = 0; k < space.knobs.size(); ++k)
+        moved += family_plan(f).crossed[k].space != &space.knobs[k];
+    }
+    EXPECT_TRUE(candidates(v, a) == expected) << a.name;
+  }
+  EXPECT_GT(moved, 0u);
+}
+
+// A knob's values are worked out again when what its source says it reads has changed: it may not read
+// others.
+TEST(Enumerate, SourcesDependOnTheKnobsTheySay) {
+  std::mt19937 random(5);
+  const auto fields = config_fields();
+  std::set<std::string_view> seen;
+  for (const ArchSpec& a : all_archs()) {
+    for (const char* shape :
+         {"gemm m=37 n=129 k=8192", "gemm m=16 n=4096 k=4096", "gemm m=512 n=2 k=16384"}) {
+      const GemmView v = view(shape + (" dtype=" + dtypes_of(a).front()));
+      for (Family f : a.families) {
+        const FamilySpace& space = family_space(f);
+        std::vector<KernelConfig> some = legal_configs(v, a);
+        std::erase_if(some, [&](const KernelConfig& c) { return c.family_id() != f; });
+        if (some.empty()) some.emplace_back().family = static_cast<int>(f);
+        for (int i = 0; i < 8; ++i) {
+          const KernelConfig c = disturbed(some[random() % some.size()], random);
+          for (const KnobSpace& knob : space.knobs) {
+            std::vector<KnobValue> before, after;
+            knob.source->values(v, a, space, knob, c, before);
+            if (knob.source->one) { ASSERT_LE(before.size(), 1u) << knob.source->name; }
+            seen.insert(knob.source->name);
+            for (size_t k = 1; k < fields.size(); ++k) {
+              if (knob.source->reads >> k & 1) continue;
+              KernelConfig other = c;
+              other.*fields[k].member = static_cast<int>(random() % 300);
+              after.clear();
+              knob.source->values(v, a, space, knob, other, after);
+              ASSERT_TRUE(after == before) << knob.source->name << " reads " << fields[k].name;
+            }
+          }
+        }
+      }
+    }
+  }
+  for (const FamilyInfo& f : families()) {
+    for (const KnobSpace& knob : family_space(f.family).knobs)
+      EXPECT_TRUE(seen.count(knob.source->name)) << knob.source->name;
   }
 }
 
@@ -210,6 +286,14 @@ TEST(Enumerate, PlansApplyEveryRuleOnce) {
                 r.families == ~uint32_t{0} || r.speaks_of(static_cast<int>(f.family)) ? 1u : 0u)
           << r.name;
     }
+    // Crossing takes all but those that bounds stand for.
+    std::set<const Rule*> taken;
+    for (const FamilyPlan::Knob& knob : plan.crossed) {
+      for (const FamilyPlan::Stage& stage : knob.stages)
+        for (const Rule* r : stage.rules) EXPECT_TRUE(taken.insert(r).second) << r->name;
+    }
+    for (const auto& level : plan.ready)
+      for (const Rule* r : level) EXPECT_EQ(taken.count(r), r->each ? 0u : 1u) << r->name;
   }
 }
 

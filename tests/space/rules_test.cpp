@@ -4,6 +4,8 @@
 #include <set>
 
 #include "rules_test.h"
+#include "space/family_space.h"
+#include "space/rule_row.h"
 #include "space/space.h"
 
 namespace tessera {
@@ -47,6 +49,33 @@ TEST(Rules, DependOnTheKnobsTheySay) {
       }
     }
   }
+}
+
+// Enumeration asks these of a family's own values one by one, by their bounds alone.
+TEST(Rules, ThoseOfEachKnobAreBounds) {
+  std::mt19937 random(6);
+  const auto fields = config_fields();
+  const ArchSpec a = find_arch("sm_90a");
+  const GemmView v = view("gemm m=96 n=160 k=200 dtype=bf16");
+  const std::vector<KernelConfig> legal = legal_configs(v, a);
+  int refused = 0;
+  for (int i = 0; i < 4000; ++i) {
+    const KernelConfig c = disturbed(legal[random() % legal.size()], random);
+    bool expected = true, allowed = true;
+    for (size_t k = 1; k < fields.size(); ++k) {
+      const auto [low, high] = knob_bounds(k);
+      const int value = c.*fields[k].member;
+      const bool own = family_space(c.family_id()).knob_set >> k & 1;
+      expected &= value >= low && value <= high && (own || value == fields[k].default_value);
+    }
+    for (const Rule& r : rules()) {
+      if (r.each) allowed &= r.allows(v, c, a);
+    }
+    ASSERT_EQ(allowed, expected) << to_string(c);
+    refused += !allowed;
+  }
+  EXPECT_GT(refused, 400);
+  EXPECT_LT(refused, 3600);
 }
 
 TEST(Rules, OrderDoesNotChangeTheAnswer) {
