@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "model/view_memo.h"
 #include "model/work.h"
 
 namespace tessera {
@@ -25,18 +26,18 @@ struct CpuTerms {
   // Cycles of a vector of which not all lanes are stored: it leaves the registers by way of memory.
   static constexpr double kPartOfLanes = 8;
 
-  double lanes() const { return a.vector_bits / 32.0; }
+  double lanes() const { return memo.cpu.lanes; }
 
   // Cycles for one core to read `bytes` that live in the smallest level holding `footprint` bytes.
   double read(double bytes, double footprint) const {
-    const CacheLevel& level = footprint <= 0.75 * static_cast<double>(a.l1.bytes)   ? a.l1
-                              : footprint <= 0.75 * static_cast<double>(a.l2.bytes) ? a.l2
-                              : footprint <= 0.50 * static_cast<double>(a.l3.bytes) ? a.l3
-                                                                                    : a.dram;
+    const CacheLevel& level = footprint <= memo.limits[0]   ? a.l1
+                              : footprint <= memo.limits[1] ? a.l2
+                              : footprint <= memo.limits[2] ? a.l3
+                                                            : a.dram;
     return bytes / level.bytes_per_cycle;
   }
 
-  double issue_per_cycle() const { return t.issue_share * inst.flops_per_cycle / (2.0 * inst.n * inst.k); }
+  double issue_per_cycle() const { return memo.cpu.issue_per_cycle; }
 };
 
 // Adds what cpu_groups costs, all groups and operands at once; what is set is the share of one group.

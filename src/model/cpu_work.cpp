@@ -15,24 +15,51 @@ struct Cpu : CpuTerms {
   const Operand& left = c.swap_ab ? v.b : v.a;   // supplies rows of C as the kernel sees it
   const Operand& right = c.swap_ab ? v.a : v.b;  // supplies columns
 
+  const CpuFacts& f = memo.cpu;
+
+  const CpuFacts::Side& side(const Operand& o) const { return &o == &left ? f.left : f.right; }
+  // Bytes of an operand in the words that instructions take.
+  double word_bytes(double elements) const { return elements * 4.0 / f.group; }
+
   bool converts(const Operand& o) const {
     return inst.k == 1 ? o.type != DType::f32 : compute_type(o.type, inst) != o.type || inst.name == "madd16";
   }
-  // Bytes of an operand in the words that instructions take.
-  double word_bytes(double elements) const {
-    const int group = inst.m > 1 ? k_group(compute_type(left.type, inst)) : inst.k;
-    return elements * 4.0 / group;
+
+  // Fills memo.cpu, from a `w` that has its shape.
+  void find_facts() const {
+    CpuFacts& to = memo.cpu;
+    to.inst = &inst;
+    to.swapped = c.swap_ab;
+    to.issue_per_cycle = t.issue_share * inst.flops_per_cycle / (2.0 * inst.n * inst.k);
+    to.lanes = a.vector_bits / 32.0;
+    to.group = inst.m > 1 ? k_group(compute_type(left.type, inst)) : inst.k;
+    const auto fill = [&](CpuFacts::Side& s, const Operand& o, double elements, bool turned_along_k) {
+      s.converts = converts(o);
+      s.along_k = &o == &v.a ? o.col_stride == 1 : o.row_stride == 1;
+      s.size = bytes_of(o.type);
+      s.copied = copy(o, elements, s.along_k == turned_along_k);
+      s.gathered = gather(o, elements);
+    };
+    fill(to.left, left, w.rows * w.depth, false);
+    fill(to.right, right, w.cols * w.depth, true);
+    to.far_at_hand = far_rows(kPagesAtHand);
+    to.far_known = far_rows(kPagesKnown);
+    to.paged = to.left.along_k && left.leading() * bytes_of(left.type) % kPage == 0;
+    to.pages_of_rows = pages_of_rows(w.depth);
+    to.read_a = read(w.bytes_a, w.bytes_a);
+    to.read_b = read(w.bytes_b, w.bytes_b);
+    to.read_c = read(w.bytes_c, w.bytes_c);
+    const double words = word_bytes(w.cols * w.depth);
+    to.read_words_b = read(words, words);
   }
-  // Whether k is contiguous in an operand that is A of the problem (m x k), or B (k x n).
-  static bool along_k(const Operand& o, bool is_a) { return is_a ? o.col_stride == 1 : o.row_stride == 1; }
 
   // Copying `elements` of an operand that k runs across (or along, `turned`) into words: the slower of the
   // shuffles and of reading it from where it lives.
   double copy(const Operand& o, double elements, bool turned) const {
     const double bytes = word_bytes(elements);
     const double cycles =
-        bytes * (turned ? t.pack_transpose : t.pack_copy) + (converts(o) ? bytes * t.pack_convert : 0);
-    const double memory = elements * bytes_of(o.type);
+        bytes * (turned ? t.pack_transpose : t.pack_copy) + (side(o).converts ? bytes * t.pack_convert : 0);
+    const double memory = elements * side(o).size;
     return cycles + read(memory, memory);
   }
 
@@ -69,9 +96,7 @@ struct Cpu : CpuTerms {
   }
 
   // Operands read in place: so many lines advance side by side, which costs bandwidth beyond a few.
-  double stream(double bytes, double lines) const {
-    return read(bytes, bytes) * (1 + t.stream_penalty * lines);
-  }
+  double stream(double read_alone, double lines) const { return read_alone * (1 + t.stream_penalty * lines); }
 
   // Cycles of a step of k of a register tile with so many live rows and columns, a vector along its columns.
   double tile_step(double rows, double cols) const {
@@ -123,7 +148,7 @@ struct Cpu : CpuTerms {
 
   // far_share of the left operand in place.
   double far_rows(double pages_kept) const {
-    if (along_k(left, !c.swap_ab)) return 0.0;
+    if (f.left.along_k) return 0.0;
     return far_share(w.depth, static_cast<double>(left.leading() * bytes_of(left.type)), pages_kept);
   }
 
@@ -131,22 +156,19 @@ struct Cpu : CpuTerms {
   // ways drive each other out.
   double way_conflicts() const {
     const double ways = static_cast<double>(a.l1.bytes) / static_cast<double>(kPage);
-    const bool paged = along_k(left, !c.swap_ab) && left.leading() * bytes_of(left.type) % kPage == 0;
-    return paged ? std::max(w.tile_m - ways, 0.0) / 16 * t.far_step : 0.0;
+    return f.paged ? std::max(w.tile_m - ways, 0.0) / 16 * t.far_step : 0.0;
   }
 
-  void packed() {
+  void packed() const {
     w.math = memo.math({c.tile_m, c.tile_n, inst.m, inst.n, inst.k, c.edge_dot, c.pack_a},
                        [&] { return packed_math(); });
     const bool b_in_place = !c.pack_b;
-    if (!v.b_prepacked && !b_in_place) {
-      w.pack_b = copy(right, w.cols * w.depth, along_k(right, c.swap_ab)) + gather(right, w.cols * w.depth);
-    }
+    if (!v.b_prepacked && !b_in_place) { w.pack_b = f.right.copied + f.right.gathered; }
     if (c.pack_a) {
       // Panels of fewer rows than a vector has lanes take as long as full ones.
-      const bool panels = !along_k(left, !c.swap_ab);
-      const double rows = panels ? w.row_tiles * std::ceil(w.tile_m / lanes()) * lanes() : w.rows;
-      w.pack_a = copy(left, rows * w.depth, panels) + gather(left, w.rows * w.depth);
+      const bool panels = !f.left.along_k;
+      const double rows = w.row_tiles * std::ceil(w.tile_m / lanes()) * lanes();
+      w.pack_a = (panels ? copy(left, rows * w.depth, true) : f.left.copied) + f.left.gathered;
     }
     // Each row tile reads the panel of B again, from L1 or L2; each panel reads the block of A again, from
     // L2: the driver cuts rows until it fits, and every further block of rows reads all of packed B.
@@ -157,13 +179,12 @@ struct Cpu : CpuTerms {
         std::max(0.3 * static_cast<double>(a.l2.bytes) / std::max(word_bytes(block_k), 1.0), w.tile_m);
     const double row_blocks = std::ceil(w.rows / fitting_rows);
     const double a_block = word_bytes(std::min(w.rows, fitting_rows) * block_k);
-    const double all_b = word_bytes(w.cols * w.depth);
     // The panel in use shares the cache with the next one, on its way meanwhile.
     // Where nothing was packed just before, the first row tile brings it from where B lives.
     const double warm_tiles = w.row_tiles - (v.b_prepacked || b_in_place ? 1 : 0);
     w.memory = warm_tiles * panels * read(w.staged, 2 * w.staged);
     w.memory += row_blocks * panels * read(a_block, a_block);
-    if (row_blocks > 1) w.memory += row_blocks * read(all_b, all_b);
+    if (row_blocks > 1) w.memory += row_blocks * f.read_words_b;
     // Sums between blocks of k are written and read once each.
     w.pack_b += read(w.rows * w.cols * 8 * std::max(w.passes_k - 1, 0.0), w.rows * w.cols * 4);
     const bool rows_in_place = !c.pack_a && !v.a.patches;
@@ -172,7 +193,7 @@ struct Cpu : CpuTerms {
       w.overhead += taps * (w.row_tiles * w.col_tiles * t.tap_call + w.rows * t.tap_row);
       w.overhead += w.col_tiles * shared_lines(left, taps * w.rows);
     }
-    double far = rows_in_place ? far_rows(kPagesAtHand) : 0.0;
+    double far = rows_in_place ? f.far_at_hand : 0.0;
     if (b_in_place) {
       const double stride = static_cast<double>(right.leading() * bytes_of(right.type));
       far += far_share(std::min(w.depth, 128.0), stride, kPagesAtHand);
@@ -181,15 +202,13 @@ struct Cpu : CpuTerms {
     w.overhead += w.row_tiles * w.col_tiles * w.depth * far * t.far_step;
     if (rows_in_place)
       w.overhead += w.row_tiles * w.col_tiles * std::ceil(w.depth / inst.k) * way_conflicts();
-    if (rows_in_place && v.b_prepacked && w.col_tiles > 1 && along_k(left, !c.swap_ab))
-      w.overhead += w.col_tiles * pages_of_rows(w.depth) * t.page_in_place;
+    if (rows_in_place && v.b_prepacked && w.col_tiles > 1 && f.left.along_k)
+      w.overhead += w.col_tiles * f.pages_of_rows * t.page_in_place;
     // Blocks of k come to every row again, once its page is forgotten.
-    if (rows_in_place && block_k < w.depth && along_k(left, !c.swap_ab) &&
-        pages_of_rows(w.depth) > kPagesKnown)
-      w.overhead += (w.passes_k * pages_of_rows(block_k) - pages_of_rows(w.depth)) * t.page_in_place;
-    if (v.b_prepacked || b_in_place)
-      w.memory += read(word_bytes(w.cols * w.depth), word_bytes(w.cols * w.depth));
-    w.memory += read(w.bytes_a, w.bytes_a);
+    if (rows_in_place && block_k < w.depth && f.left.along_k && f.pages_of_rows > kPagesKnown)
+      w.overhead += (w.passes_k * pages_of_rows(block_k) - f.pages_of_rows) * t.page_in_place;
+    if (v.b_prepacked || b_in_place) w.memory += f.read_words_b;
+    w.memory += f.read_a;
     w.overhead += w.col_tiles * t.block_call;
     // The few channels of a convolution often are less than a tile.
     if (v.window) w.epilogue += w.rows * std::ceil(std::fmod(w.cols, w.tile_n) / lanes()) * kPartOfLanes;
@@ -211,7 +230,7 @@ struct Cpu : CpuTerms {
   }
 
   // Taps from copies of an image's lines. What one group of one part takes, times the parts.
-  void amx_lines() {
+  void amx_lines() const {
     constexpr double kLine = 40;  // cycles of copying a line, beside its bytes
     const int group = k_group(compute_type(left.type, inst));
     const Window part = first_part();
@@ -237,7 +256,7 @@ struct Cpu : CpuTerms {
     const bool pieces = v.groups > 1 || s.pixel != part.channels;
     w.pack_a = lines * kLine + bytes * t.pack_copy * t.amx_pack +
                (pieces ? pixels * t.gather_piece + shared_lines(left, pixels) : 0.0);
-    if (!v.b_prepacked) w.pack_b = copy(right, w.cols * w.depth, along_k(right, false)) * t.amx_pack;
+    if (!v.b_prepacked) w.pack_b = f.right.copied * t.amx_pack;
     const double packed_b = steps * parts * 64 * std::ceil(w.cols / 16) * 16;
     const double image_bytes = static_cast<double>(left.extent) * size / w.groups;
     w.staged = steps * 64 * w.tile_n;
@@ -249,7 +268,7 @@ struct Cpu : CpuTerms {
     w.overhead += std::ceil(row_tiles / at_once) * (t.block_call * w.col_tiles + t.amx_config);
   }
 
-  void amx() {
+  void amx() const {
     if (reads_lines(v, c)) return amx_lines();
     const double steps = std::ceil(w.depth / inst.k);
     const double per_tdp = 2.0 * inst.m * inst.n * inst.k / inst.flops_per_cycle;
@@ -259,35 +278,30 @@ struct Cpu : CpuTerms {
       const double loads = (c.pack_a ? tm : tm * t.amx_in_place) + tn;
       return steps * (tm * tn * per_tdp + loads * t.amx_load) + chunks * tm * tn * t.amx_sums;
     });
-    const double a_elements = w.rows * w.depth, b_elements = w.cols * w.depth;
-    if (!v.b_prepacked) {
-      w.pack_b = copy(right, b_elements, along_k(right, c.swap_ab)) * t.amx_pack + gather(right, b_elements);
-    }
+    if (!v.b_prepacked) { w.pack_b = f.right.copied * t.amx_pack + f.right.gathered; }
     if (c.pack_a) {
-      const bool turned = !along_k(left, !c.swap_ab);
-      w.pack_a = copy(left, a_elements, turned) * t.amx_pack * (turned ? t.amx_turn : 1.0) +
-                 gather(left, a_elements);
+      const bool turned = !f.left.along_k;
+      w.pack_a = f.left.copied * t.amx_pack * (turned ? t.amx_turn : 1.0) + f.left.gathered;
     }
-    const double packed_b = word_bytes(w.cols * w.depth);
     w.staged = word_bytes(w.tile_n * w.depth);
-    w.memory = stream(w.bytes_a, c.pack_a ? 0 : w.tile_m) + (v.b_prepacked ? read(packed_b, packed_b) : 0.0);
+    w.memory = stream(f.read_a, c.pack_a ? 0 : w.tile_m) + (v.b_prepacked ? f.read_words_b : 0.0);
     w.overhead += t.block_call * chunks * w.col_tiles + t.amx_config;
     if (c.swap_ab) w.epilogue *= t.amx_swapped;
   }
 
-  void dot() {
+  void dot() const {
     const double lanes_k = static_cast<double>(inst.n) * inst.k;
     const double steps = std::ceil(w.depth / lanes_k);
-    const double convert = converts(left) ? t.load_convert : 0;
+    const double convert = f.left.converts ? t.load_convert : 0;
     w.math = steps * over_tiles([&](double r, double n) {
                return step_cycles(r * n, r + n, issue_per_cycle(), t) + (r + n) * convert;
              });
     w.epilogue += w.row_tiles * w.col_tiles * w.tile_m * w.tile_n * t.reduce_per_acc;
-    w.memory = stream(w.bytes_b, w.tile_n) + read(w.bytes_a, w.bytes_a);
+    w.memory = stream(f.read_b, w.tile_n) + f.read_a;
     // Rows pass over all columns a few tiles at a time.
     constexpr double kTilesAtOnce = 4;
     const double passes = std::ceil(w.row_tiles / kTilesAtOnce);
-    w.memory += (passes - 1) * read(w.bytes_b, w.bytes_b);
+    w.memory += (passes - 1) * f.read_b;
   }
 
   // Staging lines of an operand inside the direct kernel. What has to be turned goes in squares of vectors:
@@ -305,31 +319,31 @@ struct Cpu : CpuTerms {
   // of four rows by 8 shuffles.
   static constexpr double kInterleaved = 4 * 64 / 8.0;  // bytes per cycle
   bool interleaves() const {
-    return inst.name == "vnni" && a.vector_bits == 512 && !c.swap_ab && !v.b_prepacked &&
-           !along_k(right, false) && c.tile_n % 64 == 0 && c.tile_m * c.tile_n <= 256 && v.m <= c.tile_m;
+    return inst.name == "vnni" && a.vector_bits == 512 && !c.swap_ab && !v.b_prepacked && !f.right.along_k &&
+           c.tile_n % 64 == 0 && c.tile_m * c.tile_n <= 256 && v.m <= c.tile_m;
   }
 
-  void direct() {
+  void direct() const {
     const double steps = std::ceil(w.depth / inst.k);
     w.math =
         steps * over_tiles([&](double r, double n) { return tile_step(r, v.b_prepacked ? w.tile_n : n); });
     // Columns that do not lie as the arithmetic wants them are staged again for every block of row tiles.
     const double tiles_at_once = w.tile_m >= 24 ? 1 : w.tile_m >= 8 ? 2 : 4;
     const double row_blocks = std::ceil(w.row_tiles / tiles_at_once);
-    const bool turned = along_k(right, c.swap_ab);
+    const bool turned = f.right.along_k;
     const double panel = word_bytes(w.tile_n * w.depth), words_b = w.col_tiles * panel;
-    if (!v.b_prepacked && (turned || converts(right) || inst.k > 1)) {
+    if (!v.b_prepacked && (turned || f.right.converts || inst.k > 1)) {
       w.pack_b = interleaves() ? w.bytes_b / kInterleaved
                                : row_blocks * stage(w.cols, turned) + read(w.bytes_b * row_blocks, w.bytes_b);
     }
-    if (converts(left)) w.pack_a = stage(w.rows, !along_k(left, !c.swap_ab));
-    w.overhead += w.row_tiles * w.col_tiles * steps * (way_conflicts() + far_rows(kPagesKnown) * t.far_step);
+    if (f.left.converts) w.pack_a = stage(w.rows, !f.left.along_k);
+    w.overhead += w.row_tiles * w.col_tiles * steps * (way_conflicts() + f.far_known * t.far_step);
     // A row of the tile of columns at a time: wide tiles read longer pieces of memory.
-    w.memory = read(w.bytes_a, w.bytes_a);
+    w.memory = f.read_a;
     if (v.b_prepacked) {
       w.memory += read(words_b, words_b) + (w.row_tiles - 1) * w.col_tiles * read(panel, 2 * panel);
     } else {
-      w.memory += stream(w.bytes_b, 1024 / w.tile_n) * row_blocks;
+      w.memory += stream(f.read_b, 1024 / w.tile_n) * row_blocks;
     }
     if (c.swap_ab) w.epilogue *= 2;
   }
@@ -339,7 +353,8 @@ struct Cpu : CpuTerms {
 
 void add_cpu_work(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const CostTable& costs,
                   const Instruction& inst, ViewMemo& memo, Work& w) {
-  Cpu cpu{{v, c, a, costs, inst, memo, w}};
+  const Cpu cpu{{v, c, a, costs, inst, memo, w}};
+  if (memo.cpu.inst != &inst || memo.cpu.swapped != (c.swap_ab != 0)) cpu.find_facts();
   const double outputs = w.rows * w.cols;
   const double vectors = w.rows * std::ceil(w.cols / cpu.lanes());
   const int steps = v.epilogue.count;
@@ -355,7 +370,7 @@ void add_cpu_work(const GemmView& v, const KernelConfig& c, const ArchSpec& a, c
   }
   w.ideal_math = outputs * w.depth * 2 / inst.flops_per_cycle;
   const bool counts_c = c.family_id() == Family::cpu_groups || c.family_id() == Family::cpu_winograd;
-  if (!counts_c) w.memory += cpu.read(w.bytes_c, w.bytes_c);
+  if (!counts_c) w.memory += cpu.f.read_c;
   w.overhead += costs.unhidden_share * std::min(w.math, w.memory);
   for (double* part : {&w.math, &w.ideal_math, &w.pack_a, &w.pack_b, &w.epilogue, &w.memory, &w.overhead}) {
     *part *= w.groups;

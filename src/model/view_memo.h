@@ -8,14 +8,34 @@
 
 #include "core/arch_spec.h"
 #include "core/gemm_view.h"
+#include "model/cpu_facts.h"
+#include "model/tma_facts.h"
 #include "model/work.h"
 #include "tessera/kernel_config.h"
 
 namespace tessera {
 
+template <size_t N>
+bool same_knobs(const std::array<int, N>& x, const std::array<int, N>& y) {
+  int differ = 0;
+  for (size_t i = 0; i < N; ++i) differ |= x[i] ^ y[i];
+  return differ == 0;
+}
+
 class ViewMemo {
  public:
-  ViewMemo(const GemmView& v, const ArchSpec& a) : view_(v), arch_(a), bytes_(v.bytes()) {}
+  ViewMemo(const GemmView& v, const ArchSpec& a)
+      : limits{0.75 * static_cast<double>(a.l1.bytes), 0.75 * static_cast<double>(a.l2.bytes),
+               0.50 * static_cast<double>(a.l3.bytes)},
+        view_(v),
+        arch_(a),
+        bytes_(v.bytes()) {}
+
+  // Bytes that stay in the caches, from the first level on, beside what else is there.
+  const std::array<double, 3> limits;
+  CpuFacts cpu;  // of the instruction that was asked for last
+  TmaFacts tma;  // of the order of operands that was
+  TmaBlock block;
 
   double bytes() const { return bytes_; }
 
@@ -30,7 +50,7 @@ class ViewMemo {
   // configurations in the order of enumeration many neighbours agree in most knobs.
   template <class Find>
   const Work& shape(const std::array<int, 4>& key, const Find& find) {
-    if (key != shape_key_) {
+    if (!same_knobs(key, shape_key_)) {
       shape_key_ = key;
       shape_ = find();
     }
@@ -38,7 +58,7 @@ class ViewMemo {
   }
   template <class Find>
   double math(const std::array<int, 7>& key, const Find& find) {
-    if (key != math_key_) {
+    if (!same_knobs(key, math_key_)) {
       math_key_ = key;
       math_ = find();
     }
