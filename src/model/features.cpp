@@ -14,8 +14,13 @@ namespace {
 
 using In = const FeatureInput&;
 
+LogMemo& logs_of_thread() {
+  thread_local LogMemo logs;
+  return logs;
+}
+
 double log2_of(double x) { return std::log2(std::max(x, 1.0)); }
-double log2_of(In f, double x) { return f.logs.log2(std::max(x, 1.0)); }
+double log2_of(In f, double x) { return f.shared.logs.log2(std::max(x, 1.0)); }
 
 // Share of the whole a part takes, 0 when there is no whole.
 double share(double part, double whole) { return whole > 0 ? part / whole : 0.0; }
@@ -28,23 +33,17 @@ double log2_align(const Operand& o) {
   return std::countr_zero(static_cast<uint64_t>(o.leading() * bytes_of(o.type) | kTmaLine));
 }
 
-// Parts that k is cut into, and the steps of one workgroup along its own.
-double parts(In f) { return std::max(f.c.split_k, 1) * double(f.c.cluster_k); }
-double steps(In f) { return std::ceil(f.w.depth / parts(f) / std::max(f.c.block_k, 1)); }
-double units(In f) { return std::max(f.a.compute_units, 1); }
-
 // Of A and B for workgroups that run at once, where they walk over C in bands of `swizzle`.
 double bytes_in_flight(In f) {
-  const double blocks = std::min(f.w.row_tiles * f.w.col_tiles, units(f) / parts(f));
+  const double blocks = std::min(f.w.row_tiles * f.w.col_tiles, f.shared.units / f.parts);
   const double short_side = std::min<double>(f.c.swizzle, f.c.raster ? f.w.row_tiles : f.w.col_tiles);
   const double band = std::max(short_side, 1.0), along = std::max(blocks / band, 1.0);
   const double rows = f.w.tile_m * (f.c.raster ? band : along),
                cols = f.w.tile_n * (f.c.raster ? along : band);
-  return (rows + cols) * f.w.depth * bytes_of(f.v.a.type);
+  return (rows + cols) * f.w.depth * f.shared.size_a;
 }
 
-// Workgroups that a compute unit holds at once, as far as their threads and shared memory decide.
-double resident(In f) {
+double workgroups_held(In f) {
   constexpr double kThreads = 2048, kMost = 32;
   if (f.c.family_id() == Family::tma_ws) return 1;
   const bool simt = f.c.family_id() == Family::simt;
@@ -55,29 +54,28 @@ double resident(In f) {
       f.w.staged > 0 ? std::floor(static_cast<double>(f.a.smem_bytes) / f.w.staged) : kMost;
   return std::max(std::min({kMost, by_memory, std::floor(kThreads / std::max(threads, 1.0))}), 1.0);
 }
-double turns(In f) { return std::max(f.w.tasks, 1.0) / (units(f) * resident(f)); }
 
 // Cycles that the device needs at least.
 double least_cycles(In f) {
   const double bandwidth = std::max(f.a.dram.bytes_per_cycle, 1.0);
-  return std::max({f.w.ideal_math / units(f), f.v.bytes() / bandwidth, 1.0});
+  return std::max({f.w.ideal_math / f.shared.units, f.shared.bytes / bandwidth, 1.0});
 }
 
 // Of the rows or columns, how many the last tile has.
-double last_piece(double whole, double piece) { return whole - (std::ceil(whole / piece) - 1) * piece; }
+double last_piece(double whole, double pieces, double piece) { return whole - (pieces - 1) * piece; }
 
 // Share of what the tiles of a line of positions cover that is work; 1 for families that see matrices.
 double line_fill(In f) {
-  if (f.c.family_id() != Family::cpu_groups) return 1.0;
-  const GroupsShape s = groups_shape(f.v, f.c);
+  if (!f.groups) return 1.0;
+  const GroupsShape& s = *f.groups;
   const auto positions = static_cast<double>(s.axes[2].positions), columns = static_cast<double>(s.columns);
   return positions / (std::ceil(positions / columns) * columns);
 }
 
 // The same of the lanes that chunks of channels cover.
 double lane_fill(In f) {
-  if (f.c.family_id() != Family::cpu_groups) return 1.0;
-  const GroupsShape s = groups_shape(f.v, f.c);
+  if (!f.groups) return 1.0;
+  const GroupsShape& s = *f.groups;
   return static_cast<double>(f.v.groups * s.outer) / (static_cast<double>(s.chunks) * f.c.tile_n);
 }
 
@@ -87,7 +85,6 @@ double log2_apart(const Operand& o) {
   return std::countr_zero(static_cast<uint64_t>(o.leading() * bytes_of(o.type)) | kMost);
 }
 
-bool by_groups(In f) { return f.c.family_id() == Family::cpu_groups; }
 double by_lines(In f) {
   return f.c.family_id() == Family::cpu_amx && f.v.window && reads_lines(f.v, f.c) ? 1.0 : 0.0;
 }
@@ -95,20 +92,20 @@ double by_lines(In f) {
 // A fact of how cpu_groups sees the problem, 0 for others.
 template <auto fact>
 double of_groups(In f) {
-  return by_groups(f) ? static_cast<double>(fact(groups_shape(f.v, f.c))) : 0.0;
+  return f.groups ? static_cast<double>(fact(*f.groups)) : 0.0;
 }
 
 // Registers that a step of a line of taps of cpu_groups takes, sums and what they are made of.
 double groups_registers(In f) {
-  if (!by_groups(f)) return 0.0;
-  const GroupsShape s = groups_shape(f.v, f.c);
+  if (!f.groups) return 0.0;
+  const GroupsShape& s = *f.groups;
   const double vectors = static_cast<double>(f.c.tile_n) / std::max(f.c.inst_n, 1);
   return static_cast<double>(s.columns + (s.gradient ? s.axes[2].taps + 1 : 0)) * vectors;
 }
 
 // How many times the predicted cycles are those of a part of the work.
 double log2_over(In f, double part) {
-  return f.logs.log2(std::max(f.analytic_us * f.a.clock_ghz * 1e3, 1.0) / std::max(part, 1.0));
+  return f.shared.logs.log2(std::max(f.analytic_us * f.a.clock_ghz * 1e3, 1.0) / std::max(part, 1.0));
 }
 
 // Of the products of the view, the share that meets no padding.
@@ -128,6 +125,15 @@ template <auto value>
 constexpr Feature row(std::string_view name, FeatureTag tag, FeatureOf of = FeatureOf::all) {
   const auto column = [](std::span<const FeatureInput> rows, float* out) {
     for (size_t i = 0; i < rows.size(); ++i) out[i] = static_cast<float>(value(rows[i]));
+  };
+  return {name, tag, value, column, of};
+}
+
+template <auto member>
+constexpr Feature knob(std::string_view name, FeatureTag tag, FeatureOf of = FeatureOf::all) {
+  const auto value = [](In f) { return double(f.c.*member); };
+  const auto column = [](std::span<const FeatureInput> rows, float* out) {
+    for (size_t i = 0; i < rows.size(); ++i) out[i] = static_cast<float>(rows[i].c.*member);
   };
   return {name, tag, value, column, of};
 }
@@ -154,32 +160,32 @@ constexpr Feature kFeatures[] = {
     row<[](In f) { return page_offset(f.v.b); }>("b_page_offset", P),
     row<[](In f) { return double(f.v.epilogue.count); }>("epilogue_steps", P),
     row<[](In f) { return f.v.b_prepacked ? 1.0 : 0.0; }>("b_prepacked", P),
-    row<[](In f) { return double(f.c.family); }>("family", K),
-    row<[](In f) { return double(f.c.block_m); }>("block_m", K),
-    row<[](In f) { return double(f.c.block_n); }>("block_n", K),
-    row<[](In f) { return double(f.c.block_k); }>("block_k", K),
-    row<[](In f) { return double(f.c.tile_m); }>("tile_m", K),
-    row<[](In f) { return double(f.c.tile_n); }>("tile_n", K),
+    knob<&KernelConfig::family>("family", K),
+    knob<&KernelConfig::block_m>("block_m", K),
+    knob<&KernelConfig::block_n>("block_n", K),
+    knob<&KernelConfig::block_k>("block_k", K),
+    knob<&KernelConfig::tile_m>("tile_m", K),
+    knob<&KernelConfig::tile_n>("tile_n", K),
     row<[](In f) { return double(f.c.wave_m) * f.c.wave_n * f.c.wave_k; }>("waves", K),
-    row<[](In f) { return double(f.c.inst_m); }>("inst_m", K),
-    row<[](In f) { return double(f.c.inst_n); }>("inst_n", K),
-    row<[](In f) { return double(f.c.inst_k); }>("inst_k", K),
-    row<[](In f) { return double(f.c.stages); }>("stages", K),
-    row<[](In f) { return double(f.c.pipeline); }>("pipeline", K),
-    row<[](In f) { return double(f.c.scheduler); }>("scheduler", K),
-    row<[](In f) { return double(f.c.store); }>("store", K),
-    row<[](In f) { return double(f.c.vec_a); }>("vec_a", K),
-    row<[](In f) { return double(f.c.vec_b); }>("vec_b", K),
-    row<[](In f) { return double(f.c.vec_c); }>("vec_c", K),
-    row<[](In f) { return double(f.c.double_buffer); }>("double_buffer", K),
-    row<[](In f) { return double(f.c.pack_a); }>("pack_a", K),
-    row<[](In f) { return double(f.c.pack_b); }>("pack_b", K),
-    row<[](In f) { return double(f.c.edge_dot); }>("edge_dot", K),
-    row<[](In f) { return double(f.c.swap_ab); }>("swap_ab", K),
-    row<[](In f) { return double(f.c.split_k); }>("split_k", K),
-    row<[](In f) { return double(f.c.persistent); }>("persistent", K),
+    knob<&KernelConfig::inst_m>("inst_m", K),
+    knob<&KernelConfig::inst_n>("inst_n", K),
+    knob<&KernelConfig::inst_k>("inst_k", K),
+    knob<&KernelConfig::stages>("stages", K),
+    knob<&KernelConfig::pipeline>("pipeline", K),
+    knob<&KernelConfig::scheduler>("scheduler", K),
+    knob<&KernelConfig::store>("store", K),
+    knob<&KernelConfig::vec_a>("vec_a", K),
+    knob<&KernelConfig::vec_b>("vec_b", K),
+    knob<&KernelConfig::vec_c>("vec_c", K),
+    knob<&KernelConfig::double_buffer>("double_buffer", K),
+    knob<&KernelConfig::pack_a>("pack_a", K),
+    knob<&KernelConfig::pack_b>("pack_b", K),
+    knob<&KernelConfig::edge_dot>("edge_dot", K),
+    knob<&KernelConfig::swap_ab>("swap_ab", K),
+    knob<&KernelConfig::split_k>("split_k", K),
+    knob<&KernelConfig::persistent>("persistent", K),
     row<[](In f) { return double(f.c.cluster_m) * f.c.cluster_n * f.c.cluster_k; }>("cluster", K),
-    row<[](In f) { return double(f.c.raster); }>("raster", K),
+    knob<&KernelConfig::raster>("raster", K),
     row<[](In f) { return f.w.fill_m; }>("fill_m", I),
     row<[](In f) { return f.w.fill_n; }>("fill_n", I),
     row<[](In f) { return f.w.fill_k; }>("fill_k", I),
@@ -195,33 +201,33 @@ constexpr Feature kFeatures[] = {
     row<[](In f) { return share(f.w.overhead + f.w.serial, f.cycles); }>("overhead_share", I),
     row<[](In f) { return log2_of(f, f.w.staged); }>("log2_staged", I),
     row<[](In f) { return log2_of(f, f.cycles); }>("log2_cycles", I),
-    row<[](In f) { return f.logs.log2(std::max(f.analytic_us, 1e-3)); }>("log2_analytic", I),
+    row<[](In f) { return f.shared.logs.log2(std::max(f.analytic_us, 1e-3)); }>("log2_analytic", I),
     row<[](In f) { return log2_align(f.v.a); }>("log2_align_a", P, kGpu),
     row<[](In f) { return log2_align(f.v.b); }>("log2_align_b", P, kGpu),
     row<[](In f) { return log2_align(f.v.c); }>("log2_align_c", P, kGpu),
-    row<[](In f) { return double(f.c.wave_m); }>("wave_m", K, kGpu),
-    row<[](In f) { return double(f.c.wave_n); }>("wave_n", K, kGpu),
-    row<[](In f) { return double(f.c.wave_groups); }>("wave_groups", K, kGpu),
-    row<[](In f) { return double(f.c.blocks_per_cu); }>("blocks_per_cu", K, kGpu),
-    row<[](In f) { return double(f.c.cluster_m); }>("cluster_m", K, kGpu),
-    row<[](In f) { return double(f.c.cluster_n); }>("cluster_n", K, kGpu),
-    row<[](In f) { return double(f.c.cluster_k); }>("cluster_k", K, kGpu),
-    row<[](In f) { return std::ceil(f.w.tasks / units(f)); }>("rounds", I, kGpu),
-    row<[](In f) { return f.logs.log2(std::max(f.w.tasks, 1.0) / units(f)); }>("log2_blocks_per_unit", I,
-                                                                               kGpu),
-    row<resident>("resident", I, kGpu),
-    row<[](In f) { return f.logs.log2(turns(f)); }>("log2_turns", I, kGpu),
-    row<[](In f) { return turns(f) / std::ceil(turns(f)); }>("turns_filled", I, kGpu),
-    row<steps>("steps", I, kGpu),
-    row<[](In f) { return steps(f) / std::max(f.c.stages, 1); }>("steps_per_stage", I, kGpu),
-    row<[](In f) { return log2_of(f, f.w.tile_m * f.w.tile_n * f.w.depth / parts(f)); }>("log2_block_math", I,
-                                                                                         kGpu),
+    knob<&KernelConfig::wave_m>("wave_m", K, kGpu),
+    knob<&KernelConfig::wave_n>("wave_n", K, kGpu),
+    knob<&KernelConfig::wave_groups>("wave_groups", K, kGpu),
+    knob<&KernelConfig::blocks_per_cu>("blocks_per_cu", K, kGpu),
+    knob<&KernelConfig::cluster_m>("cluster_m", K, kGpu),
+    knob<&KernelConfig::cluster_n>("cluster_n", K, kGpu),
+    knob<&KernelConfig::cluster_k>("cluster_k", K, kGpu),
+    row<[](In f) { return std::ceil(f.w.tasks / f.shared.units); }>("rounds", I, kGpu),
+    row<[](In f) { return f.shared.logs.log2(std::max(f.w.tasks, 1.0) / f.shared.units); }>(
+        "log2_blocks_per_unit", I, kGpu),
+    row<[](In f) { return f.resident; }>("resident", I, kGpu),
+    row<[](In f) { return f.shared.logs.log2(f.turns); }>("log2_turns", I, kGpu),
+    row<[](In f) { return f.turns / std::ceil(f.turns); }>("turns_filled", I, kGpu),
+    row<[](In f) { return f.steps; }>("steps", I, kGpu),
+    row<[](In f) { return f.steps / std::max(f.c.stages, 1); }>("steps_per_stage", I, kGpu),
+    row<[](In f) { return log2_of(f, f.w.tile_m * f.w.tile_n * f.w.depth / f.parts); }>("log2_block_math", I,
+                                                                                        kGpu),
     row<[](In f) { return 1e3 / (f.w.tile_m * f.c.cluster_m) + 1e3 / (f.w.tile_n * f.c.cluster_n); }>(
         "load_per_math", I, kGpu),
     row<[](In f) { return log2_of(f, bytes_in_flight(f)); }>("log2_in_flight", I, kGpu),
-    row<[](In f) { return log2_of(f, f.w.rows * f.w.cols * f.w.groups * parts(f)); }>("log2_sums", I, kGpu),
+    row<[](In f) { return log2_of(f, f.w.rows * f.w.cols * f.w.groups * f.parts); }>("log2_sums", I, kGpu),
     row<[](In f) {
-      return f.logs.log2(std::max(f.analytic_us, 1e-3) * f.a.clock_ghz * 1e3 / least_cycles(f));
+      return f.shared.logs.log2(std::max(f.analytic_us, 1e-3) * f.a.clock_ghz * 1e3 / least_cycles(f));
     }>("over_least", I, kGpu),
     row<[](In f) { return page_offset(f.v.c); }>("c_page_offset", P, kCpu),
     row<[](In f) { return f.v.a.type == DType::u8 ? 1.0 : 0.0; }>("a_unsigned", P, kCpu),
@@ -239,8 +245,8 @@ constexpr Feature kFeatures[] = {
     row<of_window<[](const Window& w) { return w.axes[2].shift; }>>("line_shift", P, kCpu),
     row<of_window<[](const Window& w) { return w.axes[1].positions; }>>("lines", P, kCpu),
     row<of_window<[](const Window& w) { return w.axes[1].taps; }>>("lines_taps", P, kCpu),
-    row<[](In f) { return last_piece(f.w.rows, f.w.tile_m); }>("last_rows", I, kCpu),
-    row<[](In f) { return last_piece(f.w.cols, f.w.tile_n); }>("last_cols", I, kCpu),
+    row<[](In f) { return last_piece(f.w.rows, f.w.row_tiles, f.w.tile_m); }>("last_rows", I, kCpu),
+    row<[](In f) { return last_piece(f.w.cols, f.w.col_tiles, f.w.tile_n); }>("last_cols", I, kCpu),
     row<line_fill>("line_fill", I, kCpu),
     row<lane_fill>("lane_fill", I, kCpu),
     row<[](In f) { return f.w.passes_k; }>("passes_k", I, kCpu),
@@ -261,8 +267,7 @@ constexpr Feature kFeatures[] = {
     row<of_window<[](const Window& w) { return double(w.divisor()); }>>("divisor", P, kCpu),
     row<of_window<[](const Window& w) { return double(w.axes[1].step); }>>("lines_step", P, kCpu),
     row<by_lines>("by_lines", I, kCpu),
-    row<[](In f) { return log2_of(f, f.w.tile_m * f.w.depth * bytes_of(f.v.a.type)); }>("log2_row_panel", I,
-                                                                                        kCpu),
+    row<[](In f) { return log2_of(f, f.w.tile_m * f.w.depth * f.shared.size_a); }>("log2_row_panel", I, kCpu),
     row<[](In f) { return f.w.tile_m * std::ceil(f.w.tile_n / std::max(f.c.inst_n, 1)); }>("sums", I, kCpu),
     row<[](In f) { return std::ceil(f.w.depth / std::max(f.c.inst_k, 1)); }>("steps_k", I, kCpu),
     row<of_groups<[](const GroupsShape& s) { return s.steps; }>>("groups_steps", I, kCpu),
@@ -279,6 +284,31 @@ constexpr std::string_view kTags[] = {"problem", "kernel", "interaction"};
 
 }  // namespace
 
+FeatureView::FeatureView(const GemmView& view, const ArchSpec& arch)
+    : v(view),
+      a(arch),
+      logs(logs_of_thread()),
+      bytes(view.bytes()),
+      size_a(bytes_of(view.a.type)),
+      units(std::max(arch.compute_units, 1)) {}
+
+FeatureInput::FeatureInput(const FeatureView& view, const KernelConfig& config, const Work& work, double us,
+                           const GroupsShape* shape)
+    : shared(view),
+      v(view.v),
+      c(config),
+      a(view.a),
+      w(work),
+      analytic_us(us),
+      cycles(total_cycles(work)),
+      groups(shape) {
+  if (a.backend == BackendKind::cpu) return;
+  parts = std::max(c.split_k, 1) * double(c.cluster_k);
+  steps = std::ceil(w.depth / parts / std::max(c.block_k, 1));
+  resident = workgroups_held(*this);
+  turns = std::max(w.tasks, 1.0) / (view.units * resident);
+}
+
 std::span<const Feature> features() { return kFeatures; }
 bool tells(const Feature& f, BackendKind backend) {
   return f.of == FeatureOf::all || (f.of == FeatureOf::cpu) == (backend == BackendKind::cpu);
@@ -288,8 +318,10 @@ std::string_view to_string(FeatureTag t) { return kTags[static_cast<size_t>(t)];
 void compute_features(const GemmView& v, const KernelConfig& c, const ArchSpec& a, std::span<double> out) {
   AnalyticTerms terms(v, a);
   const Work w = terms.work(c);
-  LogMemo logs;
-  const FeatureInput in{v, c, a, w, terms.us(c, &w), logs};
+  const FeatureView view(v, a);
+  const bool by_groups = c.family_id() == Family::cpu_groups;
+  const GroupsShape shape = by_groups ? groups_shape(v, c) : GroupsShape{};
+  const FeatureInput in(view, c, w, terms.us(c, &w), by_groups ? &shape : nullptr);
   for (size_t i = 0; i < std::size(kFeatures); ++i) out[i] = kFeatures[i].value(in);
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/groups_shape.h"
 #include "model/work.h"
 
 namespace tessera {
@@ -34,14 +35,34 @@ class LogMemo {
   std::array<Known, 1024> known_;
 };
 
+// What all configurations of a view share.
+struct FeatureView {
+  FeatureView(const GemmView& view, const ArchSpec& arch);
+
+  const GemmView& v;
+  const ArchSpec& a;
+  LogMemo& logs;  // of this thread
+  double bytes, size_a, units;
+};
+
+// A configuration, with what several features ask of it.
 struct FeatureInput {
+  // `groups`: of a configuration of cpu_groups its shape, else null.
+  FeatureInput(const FeatureView& view, const KernelConfig& config, const Work& work, double us,
+               const GroupsShape* groups);
+
+  const FeatureView& shared;
   const GemmView& v;
   const KernelConfig& c;
   const ArchSpec& a;
   const Work& w;
   double analytic_us;  // what the analytic model predicts
-  LogMemo& logs;
-  double cycles = total_cycles(w);
+  double cycles;
+  // Of a GPU: parts that k is cut into and the steps of one workgroup along its own, workgroups that a
+  // compute unit holds at once, as far as their threads and shared memory decide, and how often all units are
+  // filled.
+  double parts = 1, steps = 1, resident = 1, turns = 1;
+  const GroupsShape* groups;
 };
 
 struct Feature {

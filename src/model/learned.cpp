@@ -177,16 +177,21 @@ template <class F>
 void in_blocks(const Asked& q, const F& visit) {
   thread_local std::vector<Work> works;
   thread_local std::vector<FeatureInput> rows;
-  thread_local LogMemo logs;
+  const FeatureView view(q.v, q.a);
+  thread_local std::vector<GroupsShape> groups;
   works.reserve(kBlock);
   rows.reserve(kBlock);
+  groups.reserve(kBlock);
   for (size_t first = 0; first < q.which.size(); first += kBlock) {
     works.clear();
     rows.clear();
+    groups.clear();
     for (const uint32_t i : q.which.subspan(first, std::min(kBlock, q.which.size() - first))) {
       const KernelConfig& c = q.configs[i];
       const Work& w = q.works.empty() ? works.emplace_back(q.terms.work(c)) : q.works[i];
-      rows.push_back({q.v, c, q.a, w, q.us[i], logs});
+      const bool by_groups = c.family_id() == Family::cpu_groups;
+      rows.emplace_back(view, c, w, q.us[i],
+                        by_groups ? &groups.emplace_back(groups_shape(q.v, c)) : nullptr);
     }
     visit(first, std::span<const FeatureInput>(rows));
   }
