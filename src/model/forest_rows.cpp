@@ -55,14 +55,17 @@ struct Plain {
   }
 
   template <size_t W>
-  static void less(const float* column, const float* thresholds, uint32_t count, uint64_t* masks) {
+  static uint32_t less(const float* column, const float* thresholds, uint32_t count, uint64_t* masks,
+                       uint32_t first, uint16_t* answers) {
     for (uint32_t t = 0; t < count; ++t) {
+      answers[t] = static_cast<uint16_t>(first + t);
       for (size_t w = 0; w < W; ++w) {
         uint64_t word = 0;
         for (size_t i = 0; i < 64; ++i) word |= uint64_t{column[w * 64 + i] < thresholds[t]} << i;
         masks[t * W + w] = word;
       }
     }
+    return count;
   }
 
   template <size_t W>

@@ -61,7 +61,7 @@ struct Avx512 {
 
   // 256 rows at a time stay in registers.
   template <size_t W>
-  static void less(const float* column, const float* thresholds, uint32_t count, uint64_t* masks) {
+  static void less_of_each(const float* column, const float* thresholds, uint32_t count, uint64_t* masks) {
     constexpr size_t kVectors = 16;
     for (size_t first = 0; first < 64 * W; first += kLanes * kVectors) {
       __m512 x[kVectors];
@@ -75,6 +75,43 @@ struct Avx512 {
         }
       }
     }
+  }
+
+  // The mask of one threshold; returns the least of the values that are not less.
+  template <size_t W>
+  static float less_and_next(const float* column, float threshold, uint64_t* mask) {
+    const __m512 limit = _mm512_set1_ps(threshold);
+    __m512 next[4];
+    for (__m512& n : next) n = _mm512_set1_ps(__builtin_inff());
+    for (size_t j = 0; j < 4 * W; ++j) {
+      const __m512 x = _mm512_loadu_ps(column + kLanes * j);
+      const __mmask16 m = _mm512_cmp_ps_mask(x, limit, _CMP_LT_OQ);
+      __builtin_memcpy(reinterpret_cast<char*>(mask) + 2 * j, &m, sizeof m);
+      next[j % 4] = _mm512_mask_min_ps(next[j % 4], _knot_mask16(m), next[j % 4], x);
+    }
+    return _mm512_reduce_min_ps(
+        _mm512_min_ps(_mm512_min_ps(next[0], next[1]), _mm512_min_ps(next[2], next[3])));
+  }
+
+  // Thresholds between which no value lies have one mask. Looking for that takes as long as another mask, so
+  // where it was in vain the next few are not looked at.
+  template <size_t W>
+  static uint32_t less(const float* column, const float* thresholds, uint32_t count, uint64_t* masks,
+                       uint32_t first, uint16_t* answers) {
+    constexpr uint32_t kFew = 8;
+    uint32_t made = 0;
+    for (uint32_t t = 0; t < count;) {
+      const float next = less_and_next<W>(column, thresholds[t], masks + made * W);
+      const uint32_t begin = t;
+      do answers[t++] = static_cast<uint16_t>(first + made);
+      while (t < count && thresholds[t] <= next);
+      ++made;
+      if (t > begin + 1) continue;
+      const uint32_t few = count - t < kFew ? count - t : kFew;
+      less_of_each<W>(column, thresholds + t, few, masks + made * W);
+      for (uint32_t i = 0; i < few; ++i) answers[t++] = static_cast<uint16_t>(first + made++);
+    }
+    return made;
   }
 
   // Trees of at most 32 leaves reached are looked up by the leaf that each row has arrived at. Of others

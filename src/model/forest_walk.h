@@ -23,6 +23,10 @@ struct Arrival {
   uint64_t word;
 
   static uint64_t of(uint64_t tree, uint32_t node) { return tree << kTree | node; }
+  static uint64_t moved(uint64_t word, uint64_t place) {
+    constexpr uint64_t kPlaces = (uint64_t{1} << kTree) - (uint64_t{1} << kPlace);
+    return (word & ~kPlaces) | place << kPlace;
+  }
   uint32_t node() const { return static_cast<uint32_t>(word); }
   uint32_t place() const { return static_cast<uint32_t>(word >> kPlace & ((1u << (kTree - kPlace)) - 1)); }
   uint64_t tree() const { return word >> kTree; }
@@ -43,7 +47,7 @@ class Walk {
 
   void answer(const float* const* columns, const uint8_t* same) {
     uint16_t* answers = s_.answers;
-    uint32_t masks = kForestSharedMasks;
+    uint32_t masks = kForestSharedMasks, parting = 0;
     for (uint32_t feature = 0; feature < f_.features; ++feature) {
       const float* const thresholds = f_.thresholds + f_.first_test[feature];
       const uint32_t tests = f_.first_test[feature + 1] - f_.first_test[feature];
@@ -54,12 +58,13 @@ class Walk {
       const uint32_t none = Isa::not_above(thresholds, tests, least),
                      some = Isa::not_above(thresholds, tests, most) - none;
       for (uint32_t t = 0; t < none; ++t) *answers++ = kRight;
-      for (uint32_t t = 0; t < some; ++t) *answers++ = static_cast<uint16_t>(masks + t);
+      masks += Isa::template less<W>(column, thresholds + none, some, s_.masks + size_t{masks} * W, masks,
+                                     answers);
+      answers += some;
+      parting += some;
       for (uint32_t t = none + some; t < tests; ++t) *answers++ = kLeft;
-      Isa::template less<W>(column, thresholds + none, some, s_.masks + size_t{masks} * W);
-      masks += some;
     }
-    few_ = uint64_t{masks} * 4 < f_.first_test[f_.features];
+    few_ = uint64_t{parting} * 4 < f_.first_test[f_.features];
   }
 
   void add(float* sums) {
@@ -111,15 +116,15 @@ class Walk {
       const auto less = Isa::template load<W>(masks + size_t{answer} * W);
       const auto rows = Isa::template load<W>(rows_at + size_t{Arrival{from}.place()} * W);
       const auto left = Isa::both(rows, less), right = Isa::without(rows, less);
+      const uint64_t lefts = Isa::any(left), rights = Isa::any(right);
+      // Where there are none, the next ones take the place.
       Isa::store(rows_at + place * W, left);
-      Isa::store(rows_at + (place + 1) * W, right);
-      const uint64_t lefts = Isa::any(left), rights = Isa::any(right), parted = lefts & rights;
-      constexpr uint64_t kPlace = (uint64_t{1} << Arrival::kTree) - (uint64_t{1} << Arrival::kPlace);
-      const uint64_t to = from ^ ((from ^ place << Arrival::kPlace) & (0 - parted) & kPlace);
+      Isa::store(rows_at + (place + lefts) * W, right);
+      const uint64_t to = Arrival::moved(from, place);
       hand_on(to + 1, ForestTables::left_is_leaf(fork), lefts);
-      hand_on(to + (parted << Arrival::kPlace) + ForestTables::right(fork), ForestTables::right_is_leaf(fork),
+      hand_on(to + (lefts << Arrival::kPlace) + ForestTables::right(fork), ForestTables::right_is_leaf(fork),
               rights);
-      place += 2 * parted;
+      place += lefts + rights;
     }
     return static_cast<uint32_t>(next_leaf - leaves);
   }
