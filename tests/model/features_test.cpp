@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <random>
 #include <set>
+#include <span>
 #include <vector>
 
+#include "model/learned.h"
 #include "model/model.h"
 #include "space/space.h"
 
@@ -68,6 +72,35 @@ TEST(Analytic, PredictsPositiveFiniteTimesEverywhere) {
       for (size_t i = 0; i < us.size(); ++i) {
         ASSERT_TRUE(std::isfinite(us[i]) && us[i] > 0)
             << arch.name << " " << text << " " << to_string(configs[i]);
+      }
+    }
+  }
+}
+
+// What configurations of a view share is worked out once: bit for bit what each gets alone, in whatever order
+// they come, from the analytic model and from the shipped ones.
+TEST(Analytic, TogetherIsAsOneByOne) {
+  std::mt19937 random(7);
+  for (const ArchSpec& arch : all_archs()) {
+    for (const char* text :
+         {"gemm m=48 n=136 k=4096 dtype=bf16", "gemm m=16 n=1280 k=8192 dtype=bf16 layout=rrr",
+          "gemm m=300 n=57 k=511 dtype=bf16 batch=3 epilogue=bias", "gemm m=64 n=192 k=256 dtype=f8e4m3",
+          "gemm m=33 n=64 k=128 dtype=f32 prepack=b", "conv_fwd n=1 g=20 c=2 k=3 in=9x9 filter=3x3 dtype=f32",
+          "conv_bwd_data n=2 c=32 k=30 in=9x9 filter=3x3 stride=2x2 dtype=bf16",
+          "conv_bwd_weight n=2 c=32 k=64 in=14x14 filter=3x3 pad=1x1 dtype=bf16"}) {
+      const Problem p = Problem::parse(text);
+      const GemmView v = lower(p);
+      auto configs = legal_configs(v, arch);
+      std::shuffle(configs.begin(), configs.end(), random);
+      configs.resize(std::min<size_t>(configs.size(), 200));
+      for (const Model* model : {&analytic_model(), &model_for("", arch, p)}) {
+        std::vector<double> us(configs.size());
+        model->predict(v, arch, configs, us);
+        for (size_t i = 0; i < configs.size(); ++i) {
+          double alone = 0;
+          model->predict(v, arch, std::span(&configs[i], 1), std::span(&alone, 1));
+          ASSERT_EQ(alone, us[i]) << model->name() << ", " << arch.name << ": " << to_string(configs[i]);
+        }
       }
     }
   }
