@@ -41,12 +41,14 @@ bool words_in_place(const Operand& a, int64_t k, int group) {
 bool tile_words(DType t) { return t == DType::bf16 || t == DType::i8 || t == DType::u8; }
 
 // Whether cpu_groups takes half vectors, each the channels of a single group: where whole ones would hold
-// those of several, or groups have more channels than a whole vector chooses from.
+// those of several, or groups have more channels than a whole vector chooses from. Elsewhere than in
+// gradients of the filter and results of one group with few channels other kernels are the faster ones.
 bool half_vectors(V v, C c, A a) {
   const int64_t whole = a.vector_bits / 32;
   if (2 * int64_t{c.inst_n} != whole) return false;
   const GroupsShape s = groups_shape(v, c);
-  return s.spread && s.inner > 1 && s.inner <= 64 && (!divides(whole, s.outer) || s.inner > whole);
+  return s.spread && s.inner > 1 && s.inner <= 64 && (s.gradient || (v.groups == 1 && s.outer < whole)) &&
+         (!divides(whole, s.outer) || s.inner > whole);
 }
 
 // What cpu_groups unrolls: taps of a line of the filter, columns that a tile reads.
@@ -166,8 +168,10 @@ constexpr Rule kRules[] = {
      [](V v, C c, A a) {
        return !v.window || 2 * 32 * int64_t{c.inst_n} != a.vector_bits || half_vectors(v, c, a);
      },
-     "half a vector holds the channels of one group of the operand that is walked: these are a multiple of "
-     "inst_n, but not of a whole vector or the other operand's are more than its lanes, and at most 64"},
+     "half a vector holds the channels of one group, of a gradient of the filter or of a result with that "
+     "one "
+     "group: a multiple of inst_n, but not of a whole vector or the other operand's are more than its lanes, "
+     "and at most 64"},
     {"groups_channels", kGroups, reads("inst_n inst_k"),
      [](V v, C c, A a) {
        if (!v.window) return true;
