@@ -140,14 +140,16 @@ struct Dot {
     }
   }
 
-  static TSR_INLINE void copy(Acc (&to)[kRows][kCols], const Acc (&from)[kRows][kCols]) {
+  template <int kColumns>
+  static TSR_INLINE void copy(Acc (&to)[kRows][kColumns], const Acc (&from)[kRows][kColumns]) {
     TSR_UNROLL for (int i = 0; i < kRows; ++i) {
-      TSR_UNROLL for (int j = 0; j < kCols; ++j) to[i][j] = from[i][j];
+      TSR_UNROLL for (int j = 0; j < kColumns; ++j) to[i][j] = from[i][j];
     }
   }
-  static TSR_INLINE void clear(Acc (&acc)[kRows][kCols]) {
+  template <int kColumns>
+  static TSR_INLINE void clear(Acc (&acc)[kRows][kColumns]) {
     TSR_UNROLL for (int i = 0; i < kRows; ++i) {
-      TSR_UNROLL for (int j = 0; j < kCols; ++j) acc[i][j] = Acc{};
+      TSR_UNROLL for (int j = 0; j < kColumns; ++j) acc[i][j] = Acc{};
     }
   }
 
@@ -173,11 +175,8 @@ struct Dot {
     long long steps = count / kStep;
     if constexpr (kChains > 1) {
       Acc chain[kChains][kRows][kColumns];
-      TSR_UNROLL for (int u = 0; u < kChains; ++u) {
-        TSR_UNROLL for (int i = 0; i < kRows; ++i) {
-          TSR_UNROLL for (int j = 0; j < kColumns; ++j) chain[u][i][j] = u == 0 ? acc[i][j] : Acc{};
-        }
-      }
+      copy(chain[0], acc);
+      TSR_UNROLL for (int u = 1; u < kChains; ++u) clear(chain[u]);
       for (; steps >= kChains; steps -= kChains) {
         TSR_UNROLL for (int u = 0; u < kChains; ++u) {
           fetch();
@@ -208,9 +207,7 @@ struct Dot {
                                 const char* cols, long long col_stride, long long count, long long ahead) {
     for (int j0 = 0; j0 < kCols; j0 += kColumns, cols += kColumns * col_stride) {
       Acc some[kRows][kColumns];
-      TSR_UNROLL for (int i = 0; i < kRows; ++i) {
-        TSR_UNROLL for (int j = 0; j < kColumns; ++j) some[i][j] = Acc{};
-      }
+      clear(some);
       accumulate<kFetch>(some, rows, row_stride, cols, col_stride, count, cols + ahead);
       TSR_UNROLL for (int i = 0; i < kRows; ++i) {
         TSR_UNROLL for (int j = 0; j < kColumns; ++j) acc[i][j0 + j] = some[i][j];

@@ -104,9 +104,7 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
     prelude.number("b_along_k", v.b.row_stride == 1);
     prelude.number("realign", realigns(v, c));
   }
-  std::string_view name = inst.name;  // vector_bits tells halves
-  if (name.ends_with("_half")) name.remove_suffix(5);
-  prelude.word("Inst", "inst", name);
+  prelude.word("Inst", "inst", inst.operation());  // vector_bits tells halves
   auto seen = [&](DType memory) { return family.compute_types ? compute_type(memory, inst) : memory; };
   prelude.word("Type", "type_a", to_string(seen(v.a.type)));
   prelude.word("Type", "type_b", to_string(seen(v.b.type)));

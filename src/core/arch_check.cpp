@@ -16,8 +16,7 @@ void check_cpu(const ArchSpec& a) {
   if (!a.like.empty() && a.processors.vendor.empty())
     bad_value("processors: missing, and only they tell it from " + a.like);
   for (const Instruction& i : a.instructions) {
-    // Processors that issue two halves as fast as a whole vector say so with instructions of their own.
-    const int vector = i.name.ends_with("_half") ? a.vector_bits / 2 : a.vector_bits;
+    const int vector = i.half() ? a.vector_bits / 2 : a.vector_bits;
     if (i.m == 1 && i.n * 32 != vector) {
       bad_value("instructions: " + i.name + " " + triple_text({i.m, i.n, i.k}) +
                 " does not fill a vector of " + std::to_string(vector) + " bits");

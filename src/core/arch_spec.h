@@ -28,6 +28,13 @@ struct Instruction {
   bool standard = true;        // may be used with B as the caller stores it
   bool preshuffle = true;      // may be used with B in the kernel's own order
 
+  // Of half a vector, on processors that issue two of them as fast as a whole one.
+  bool half() const { return name.ends_with("_half"); }
+  // What it does, halves or not.
+  std::string_view operation() const {
+    return std::string_view(name).substr(0, name.size() - (half() ? 5 : 0));
+  }
+
   bool operator==(const Instruction&) const = default;
 };
 

@@ -1,6 +1,8 @@
 // Quantities that rules, features, code generation and launching share, derived once.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
@@ -22,6 +24,14 @@ constexpr int64_t saturated_product(std::initializer_list<int64_t> factors) {
     if (__builtin_mul_overflow(out, f, &out)) return std::numeric_limits<int64_t>::max();
   }
   return out;
+}
+
+// Equality without a branch for each knob, for memories of what was asked last.
+template <size_t N>
+bool same_knobs(const std::array<int, N>& x, const std::array<int, N>& y) {
+  int differ = 0;
+  for (size_t i = 0; i < N; ++i) differ |= x[i] ^ y[i];
+  return differ == 0;
 }
 
 // useful / padded extent: 129 on a tile of 128 is 129 / 256. Nothing to do wastes nothing.

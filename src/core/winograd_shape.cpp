@@ -41,13 +41,19 @@ bool winograd_window(const GemmView& v) {
          std::any_of(axes.begin(), axes.end(), [](const WindowAxis& x) { return x.taps == 3; });
 }
 
+int64_t winograd_points(const Window& window) {
+  int64_t out = 1;
+  for (const WindowAxis& x : window.axes) out *= winograd_points(x.taps);
+  return out;
+}
+
 WinogradShape winograd_shape(const GemmView& v, const KernelConfig& c) {
   WinogradShape s{};
-  s.points = s.results = s.image_tiles = 1;
+  s.points = winograd_points(*v.window);
+  s.results = s.image_tiles = 1;
   for (size_t i = 0; i < s.tiles.size(); ++i) {
     const WindowAxis& x = v.window->axes[i];
     s.tiles[i] = ceil_div(x.positions, winograd_results(x.taps));
-    s.points *= winograd_points(x.taps);
     s.results *= winograd_results(x.taps);
     s.image_tiles *= s.tiles[i];
   }

@@ -13,9 +13,15 @@ namespace tessera {
 constexpr int64_t winograd_results(int64_t taps) { return taps > 1 ? 2 : 1; }
 constexpr int64_t winograd_points(int64_t taps) { return taps > 1 ? 4 : 1; }
 
+// Bytes of the transformed filter that are kept at a time: of one panel at least.
+constexpr int64_t kMostWinogradPanels = int64_t{32} << 20;
+
+// Products of a tile, for each channel and column.
+int64_t winograd_points(const Window& window);
+
 struct WinogradShape {
   std::array<int64_t, ConvShape::kAxes> tiles;  // along each axis of an image
-  int64_t points;                               // products of a tile, for each channel and column
+  int64_t points;                               // winograd_points()
   int64_t results;                              // of a tile
   int64_t image_tiles, all_tiles;               // of one image, of all
   int64_t panels;                               // of columns, of one group

@@ -8,19 +8,13 @@
 
 #include "core/arch_spec.h"
 #include "core/gemm_view.h"
+#include "core/tile_math.h"
 #include "model/cpu_facts.h"
 #include "model/tma_facts.h"
 #include "model/work.h"
 #include "tessera/kernel_config.h"
 
 namespace tessera {
-
-template <size_t N>
-bool same_knobs(const std::array<int, N>& x, const std::array<int, N>& y) {
-  int differ = 0;
-  for (size_t i = 0; i < N; ++i) differ |= x[i] ^ y[i];
-  return differ == 0;
-}
 
 class ViewMemo {
  public:

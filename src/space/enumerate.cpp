@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/family.h"
+#include "core/tile_math.h"
 #include "space/rule_row.h"
 #include "space/space.h"
 
@@ -135,12 +136,6 @@ class Walk {
     return inside;
   }
 
-  static bool same(const KnobValue& x, const KnobValue& y) {
-    int differ = 0;
-    for (size_t i = 0; i < x.size(); ++i) differ |= x[i] ^ y[i];
-    return differ == 0;
-  }
-
   bool allowed(const FamilyPlan::Knob& plan, const FamilyPlan::Stage& stage, const KnobValue& x) {
     set(plan, x);
     return all_allow(stage.rules, v_, config_, a_);
@@ -148,7 +143,7 @@ class Walk {
   bool allowed(const FamilyPlan::Knob& plan, const FamilyPlan::Stage& stage, Stage& known,
                const KnobValue& x) {
     for (const Answer& a : known.answers) {
-      if (same(a.value, x)) return a.allowed;
+      if (same_knobs(a.value, x)) return a.allowed;
     }
     known.answers.push_back({x, allowed(plan, stage, x)});
     return known.answers.back().allowed;

@@ -18,8 +18,6 @@ constexpr uint32_t kDot = family_set(Family::cpu_dot);
 constexpr uint32_t kAmx = family_set(Family::cpu_amx);
 constexpr uint32_t kGroups = family_set(Family::cpu_groups);
 constexpr uint32_t kWinograd = family_set(Family::cpu_winograd);
-// Of a panel of the transformed filter: what the workspace may hold.
-constexpr int64_t kMostWinogradPanel = int64_t{32} << 20;
 
 // Vector registers a tile may fill; the rest hold operands on their way.
 int64_t accumulator_budget(A a) { return a.vector_registers - a.vector_registers / 8; }
@@ -40,12 +38,14 @@ bool words_in_place(const Operand& a, int64_t k, int group) {
 // Whether AMX tiles take elements as they lie in memory.
 bool tile_words(DType t) { return t == DType::bf16 || t == DType::i8 || t == DType::u8; }
 
+bool is_half(C c, A a) { return 2 * 32 * int64_t{c.inst_n} == a.vector_bits; }
+
 // Whether cpu_groups takes half vectors, each the channels of a single group: where whole ones would hold
 // those of several, or groups have more channels than a whole vector chooses from. Elsewhere than in
 // gradients of the filter and results of one group with few channels other kernels are the faster ones.
 bool half_vectors(V v, C c, A a) {
+  if (!is_half(c, a)) return false;
   const int64_t whole = a.vector_bits / 32;
-  if (2 * int64_t{c.inst_n} != whole) return false;
   const GroupsShape s = groups_shape(v, c);
   return s.spread && s.inner > 1 && s.inner <= 64 && (s.gradient || (v.groups == 1 && s.outer < whole)) &&
          (!divides(whole, s.outer) || s.inner > whole);
@@ -165,13 +165,10 @@ constexpr Rule kRules[] = {
      "an instruction that adds products of neighbouring channels takes whole groups of the operand that is "
      "read, and no gradient of the filter, whose sums run over pixels"},
     {"groups_halves", kGroups, reads("inst_n"),
-     [](V v, C c, A a) {
-       return !v.window || 2 * 32 * int64_t{c.inst_n} != a.vector_bits || half_vectors(v, c, a);
-     },
+     [](V v, C c, A a) { return !v.window || !is_half(c, a) || half_vectors(v, c, a); },
      "half a vector holds the channels of one group, of a gradient of the filter or of a result with that "
-     "one "
-     "group: a multiple of inst_n, but not of a whole vector or the other operand's are more than its lanes, "
-     "and at most 64"},
+     "one group: a multiple of inst_n, but not of a whole vector or the other operand's are more than its "
+     "lanes, and at most 64"},
     {"groups_channels", kGroups, reads("inst_n inst_k"),
      [](V v, C c, A a) {
        if (!v.window) return true;
@@ -214,9 +211,8 @@ constexpr Rule kRules[] = {
     {"winograd_panel", kWinograd, reads("tile"),
      [](V v, C c, A) {
        if (!winograd_window(v)) return true;
-       int64_t points = 1;
-       for (const WindowAxis& x : v.window->axes) points *= winograd_points(x.taps);
-       return saturated_product({points, v.window->channels, c.tile_n, 4}) <= kMostWinogradPanel;
+       return saturated_product({winograd_points(*v.window), v.window->channels, c.tile_n, 4}) <=
+              kMostWinogradPanels;
      },
      "a panel of the transformed filter (points x channels x tile_n floats) exceeds 32 MiB of workspace"},
 };

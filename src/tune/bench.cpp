@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/text.h"
 #include "core/gemm_view.h"
@@ -28,7 +29,8 @@ const PeerResult* find_peer(const BenchRow& row, const std::string& name) {
 }
 
 void run_ours(Dispatcher& dispatcher, const BenchOptions& o, BenchRow& row,
-              std::unique_ptr<Operands>& operands, std::vector<Repeated>& work) {
+              std::unique_ptr<Operands>& operands, std::optional<Verifiers>& right,
+              std::vector<Repeated>& work) {
   BuildInfo build;
   const Kernel& kernel = dispatcher.get(row.problem, &build);
   row.config = to_string(kernel.choice().config);
@@ -40,7 +42,7 @@ void run_ours(Dispatcher& dispatcher, const BenchOptions& o, BenchRow& row,
   kernel.run(buffers);
   operands->fetch(kernel);
   if (o.verify) {
-    const Verification v = Verifier(*operands, arithmetic_of(kernel)).check();
+    const Verification v = right.emplace(*operands).of(arithmetic_of(kernel)).check();
     row.checked = true;
     row.verified = v.ok;
     if (!v.ok) row.error = "wrong result: " + v.failure;
@@ -59,10 +61,10 @@ BenchRow bench_problem(Dispatcher& dispatcher, const SuiteRow& suite_row,
                        const std::vector<std::shared_ptr<const Peer>>& peers, const BenchOptions& o) {
   BenchRow row{.name = suite_row.name, .problem = suite_row.problem};
   std::unique_ptr<Operands> operands;
-  std::unique_ptr<Verifier> of_peers;
+  std::optional<Verifiers> right;
   std::vector<Repeated> work;
   try {
-    run_ours(dispatcher, o, row, operands, work);
+    run_ours(dispatcher, o, row, operands, right, work);
     std::vector<PeerKernel> kernels;
     std::vector<size_t> of_result;
     kernels.reserve(peers.size());
@@ -70,12 +72,10 @@ BenchRow bench_problem(Dispatcher& dispatcher, const SuiteRow& suite_row,
       PeerResult result{.name = peer->name()};
       if (auto kernel = peer->prepare(row.problem, o.threads, &result.why)) {
         if (row.problem.prepack_b) kernel->pack_b(operands->b());
-        if (o.verify) {
-          // Theirs may add up in another way than ours.
-          if (!of_peers) of_peers = std::make_unique<Verifier>(*operands);
+        if (right) {
           operands->reset_c();
           kernel->run(operands->a(), operands->b(), operands->c());
-          const Verification v = of_peers->check();
+          const Verification v = right->of({}).check();
           result.verified = v.ok;
           result.why = v.failure;
         }

@@ -1,7 +1,9 @@
 // Whether a result is right, element by element.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tune/reference.h"
@@ -33,6 +35,24 @@ class Verifier {
   const Operands& operands_;
   Sample sample_;
   std::vector<Expected> expected_, expected_bias_grad_;
+};
+
+// One for each arithmetic that is asked for: kernels that add up alike share what is right.
+class Verifiers {
+ public:
+  // Keeps a reference to `operands`.
+  explicit Verifiers(const Operands& operands) : Verifiers(operands, sample_of(operands.view())) {}
+  Verifiers(const Operands& operands, Sample sample) : operands_(operands), sample_(std::move(sample)) {}
+
+  const Verifier& of(Arithmetic arithmetic) {
+    return made_.try_emplace(arithmetic, operands_, sample_, arithmetic).first->second;
+  }
+  size_t size() const { return made_.size(); }
+
+ private:
+  const Operands& operands_;
+  Sample sample_;
+  std::map<Arithmetic, Verifier> made_;
 };
 
 }  // namespace tessera

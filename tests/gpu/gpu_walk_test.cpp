@@ -65,8 +65,8 @@ void check_configs(const Problem& problem, const std::vector<KernelConfig>& chos
   });
 
   Operands integers(problem, FillKind::integers, 1, 64), uniform(problem, FillKind::uniform, 2, 64);
-  const Verifier exact(integers), bounded(uniform);
-  std::map<Arithmetic, std::unique_ptr<Verifier>> looser;
+  const Verifier exact(integers);
+  Verifiers bounded(uniform);
   int failures = 0, runs = 0;
   std::map<int, double> worst;  // by family: error in relation to its bound
   for (size_t i = 0; i < chosen.size(); ++i) {
@@ -81,10 +81,7 @@ void check_configs(const Problem& problem, const std::vector<KernelConfig>& chos
           kernel->run(operands.bind(*kernel));
           kernel->wait();
           operands.fetch(*kernel);
-          const Arithmetic arithmetic = arithmetic_of(*kernel);
-          auto& loose = looser[arithmetic];
-          if (!loose && arithmetic != Arithmetic{}) loose = std::make_unique<Verifier>(uniform, arithmetic);
-          const Verification v = (round < 2 ? exact : loose ? *loose : bounded).check();
+          const Verification v = (round < 2 ? exact : bounded.of(arithmetic_of(*kernel))).check();
           if (round == 2 && v.bound > 0)
             worst[chosen[i].family] = std::max(worst[chosen[i].family], v.max_err / v.bound);
           said = v.failure;

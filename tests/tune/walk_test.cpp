@@ -146,10 +146,10 @@ TEST_P(Walk, EveryLegalConfig) {
   Operands integers(problem, FillKind::integers, 1, 64);
   Operands uniform(problem, FillKind::uniform, 2,
                    static_cast<size_t>(std::max(bytes_of(view.d), bytes_of(view.c.type))));
-  std::map<Arithmetic, std::unique_ptr<Verifier>> exact, bounded;
+  Verifiers exact(integers), bounded(uniform);
   int failures = 0;
   const auto run = [&](const Backend& backend, const KernelConfig& c, const std::string& symbol,
-                       Operands& operands, auto& verifiers, bool own_workspace) {
+                       Operands& operands, Verifiers& verifiers, bool own_workspace) {
     const std::string what = to_string(problem) + " --config '" + to_string(c) + "' --threads " +
                              std::to_string(backend.arch().compute_units) + " on " + one.arch;
     set_current(what);
@@ -161,9 +161,7 @@ TEST_P(Walk, EveryLegalConfig) {
       const GuardedBuffer workspace(own_workspace ? kernel->workspace_bytes() : 0);
       if (own_workspace) buffers.workspace = workspace.data();
       kernel->run(buffers);
-      auto& verifier = verifiers[arithmetic_of(*kernel)];
-      if (!verifier) verifier = std::make_unique<Verifier>(operands, arithmetic_of(*kernel));
-      const Verification v = verifier->check();
+      const Verification v = verifiers.of(arithmetic_of(*kernel)).check();
       said = v.failure;
       if (said.empty()) said = workspace.damage();
       EXPECT_TRUE(v.complete);

@@ -13,9 +13,6 @@
 namespace tessera {
 namespace {
 
-// Below this many multiply-adds waking another thread costs more than it saves.
-constexpr double kWorthThreads = 1e6;
-
 // What each position along an axis meets. See GroupsArgs.
 struct AxisTable {
   explicit AxisTable(const WindowAxis& a) {
@@ -50,7 +47,7 @@ class GroupsKernel : public CpuKernel {
         axis_h_(shape_.axes[1]) {
     const auto& axes = shape_.axes;
     lines_ = view_.window->images * axes[0].positions * axes[1].positions;
-    if (view_.work < kWorthThreads) threads_ = 1;
+    spare_threads();
     // Chunks take turns over as many lines as stay in the second-level cache.
     const double line_bytes = static_cast<double>(view_.groups) *
                               static_cast<double>(axes[2].size * shape_.inner * bytes_of(view_.a.type) +

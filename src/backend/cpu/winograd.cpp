@@ -14,10 +14,8 @@
 namespace tessera {
 namespace {
 
-// Bounds of the workspace: the transformed filter that is kept at a time, and the tiles of one thread.
-constexpr int64_t kMostPanels = int64_t{32} << 20, kMostTiles = int64_t{4} << 20;
-// Below this many multiply-adds waking another thread costs more than it saves.
-constexpr double kWorthThreads = 1e6;
+// Of the workspace, the tiles of one thread.
+constexpr int64_t kMostTiles = int64_t{4} << 20;
 
 class WinogradKernel : public CpuKernel {
  public:
@@ -27,7 +25,7 @@ class WinogradKernel : public CpuKernel {
         shape_(winograd_shape(view_, config_)),
         panels_(view_.groups * shape_.panels),
         turns_(view_.groups / shape_.groups_at_once) {
-    if (view_.work < kWorthThreads) threads_ = 1;
+    spare_threads();
     // As many tiles as the config wants, as memory bounds and as leave every thread a block; all blocks of
     // about one size.
     const int64_t share = ceil_div(shape_.all_tiles * turns_, threads_);
@@ -39,9 +37,9 @@ class WinogradKernel : public CpuKernel {
     sums_point_ = odd_lines(tiles_ * shape_.sums_row);
     thread_bytes_ = shape_.points * (tile_point_ + sums_point_);
     at_once_ = panels_;
-    if (!view_.b_prepacked && panels_ * shape_.panel_bytes > kMostPanels) {
+    if (!view_.b_prepacked && panels_ * shape_.panel_bytes > kMostWinogradPanels) {
       const int64_t whole = shape_.groups_at_once;  // groups have one panel then
-      at_once_ = std::max(kMostPanels / shape_.panel_bytes / whole, int64_t{1}) * whole;
+      at_once_ = std::max(kMostWinogradPanels / shape_.panel_bytes / whole, int64_t{1}) * whole;
     }
     zeros_.assign(static_cast<size_t>(shape_.groups_at_once * shape_.channels), 0.0f);
     set_arguments();
