@@ -25,6 +25,7 @@
 #include "cpu_gemm_cases.h"
 #include "cpu_packing.h"
 #include "cpu_peaks.h"
+#include "program.h"
 #include "tessera/error.h"
 #include "tune/bench.h"
 #include "tune/operands.h"
@@ -38,17 +39,9 @@ struct Options {
                            modes = {"plain", "packed"};
   std::string suite = "cpu_gemm.csv", out = "bench/results", policy = "model";
   double budget_ms = 20;
-  int threads = 1;
-  bool quick = false, verify = true, only_machine = false;
+  int64_t threads = 1;
+  bool quick = false, no_verify = false, only_machine = false;
 };
-
-std::vector<std::string> list_of(const std::string& text) {
-  std::vector<std::string> out;
-  for (std::string_view piece : split(text, ',')) {
-    if (!piece.empty()) out.emplace_back(piece);
-  }
-  return out;
-}
 
 // Prints like the table helper of any terminal program: the first column to the left, the rest to the right.
 void print_row(const std::vector<std::string>& cells) {
@@ -135,7 +128,7 @@ std::vector<SuiteRow> rows_of(const Options& o, const std::string& dtype, bool p
 std::vector<BenchRow> run_rows(const Options& o, const std::vector<SuiteRow>& rows,
                                const std::vector<std::shared_ptr<const Peer>>& peers) {
   DispatcherOptions options;
-  options.threads = o.threads;
+  options.threads = static_cast<int>(o.threads);
   options.policy = parse_policy(o.policy);
   options.background = false;
   Dispatcher dispatcher(options);
@@ -146,7 +139,7 @@ std::vector<BenchRow> run_rows(const Options& o, const std::vector<SuiteRow>& ro
     dispatcher.build(problems, 0,
                      [&](size_t done, size_t, const std::string& what) { progress.update(done, what); });
   }
-  BenchOptions b{.verify = o.verify, .threads = o.threads};
+  BenchOptions b{.verify = !o.no_verify, .threads = static_cast<int>(o.threads)};
   b.measure = {.batch_us = std::min(500.0, o.budget_ms * 100), .budget_ms = o.budget_ms, .min_rounds = 5};
   std::vector<BenchRow> out;
   Progress progress("measuring", rows.size());
@@ -238,52 +231,23 @@ Json call_cost() {
   return out;
 }
 
-void usage() {
-  std::fputs(
-      "usage: bench_cpu_gemm [--dtype T,...] [--class C,...] [--peers P,...] [--mode plain,packed] "
-      "[--quick]\n"
-      "         [--threads N] [--policy P] [--suite CSV] [--budget-ms MS] [--no-verify] [--only-machine] "
-      "[--out DIR]\n"
-      "classes:\n",
-      stderr);
-  for (const ShapeClass& c : shape_classes())
-    std::fprintf(stderr, "  %-8s %s\n", c.name.c_str(), c.doc.c_str());
-}
-
-// False for a word that is not understood.
-bool parse(int argc, char** argv, Options& o) {
+Options parse(int argc, char** argv) {
+  Options o;
   o.peers = found_peers();
-  const std::map<std::string, std::function<void(const std::string&)>> values = {
-      {"--dtype", [&](const std::string& v) { o.dtypes = list_of(v); }},
-      {"--class", [&](const std::string& v) { o.classes = list_of(v); }},
-      {"--peers", [&](const std::string& v) { o.peers = list_of(v); }},
-      {"--mode", [&](const std::string& v) { o.modes = list_of(v); }},
-      {"--suite", [&](const std::string& v) { o.suite = v; }},
-      {"--out", [&](const std::string& v) { o.out = v; }},
-      {"--policy", [&](const std::string& v) { o.policy = v; }},
-      {"--threads", [&](const std::string& v) { o.threads = static_cast<int>(parse_int(v).value_or(1)); }},
-      {"--budget-ms", [&](const std::string& v) { o.budget_ms = parse_number(v).value_or(20); }},
-  };
-  for (int i = 1; i < argc; ++i) {
-    const std::string arg = argv[i];
-    if (arg == "--quick") {
-      o.quick = true;
-    } else if (arg == "--no-verify") {
-      o.verify = false;
-    } else if (arg == "--only-machine") {
-      o.only_machine = true;
-    } else if (values.count(arg) && i + 1 < argc) {
-      values.at(arg)(argv[++i]);
-    } else {
-      return false;
-    }
-  }
+  const Setting settings[] = {
+      {"--dtype", &o.dtypes},  {"--class", &o.classes},       {"--peers", &o.peers},
+      {"--mode", &o.modes},    {"--suite", &o.suite},         {"--out", &o.out},
+      {"--policy", &o.policy}, {"--threads", &o.threads},     {"--budget-ms", &o.budget_ms, 0},
+      {"--quick", &o.quick},   {"--no-verify", &o.no_verify}, {"--only-machine", &o.only_machine}};
+  read_settings(argc, argv, settings, "bench/cpu_gemm.cpp");
   for (const std::string& c : o.classes) {
     const auto& known = shape_classes();
-    if (std::none_of(known.begin(), known.end(), [&](const ShapeClass& k) { return k.name == c; }))
-      return false;
+    if (std::any_of(known.begin(), known.end(), [&](const ShapeClass& k) { return k.name == c; })) continue;
+    std::string all;
+    for (const ShapeClass& k : known) all += "\n  " + k.name + ": " + k.doc;
+    throw Error(ErrorCode::bad_input, "no class '" + c + "'", "classes:" + all);
   }
-  return true;
+  return o;
 }
 
 // The measurements of other runs stay in the file.
@@ -324,7 +288,7 @@ int run(const Options& o) {
   for (const std::string& dtype : o.dtypes) {
     for (const std::string& mode : o.modes) {
       const std::vector<BenchRow> rows = run_rows(o, rows_of(o, dtype, mode == "packed"), peers);
-      std::printf("\n%s, B %s, %d thread(s)\n", dtype.c_str(), mode.c_str(), o.threads);
+      std::printf("\n%s, B %s, %d thread(s)\n", dtype.c_str(), mode.c_str(), static_cast<int>(o.threads));
       const Json table = class_table(rows, o.peers);
       const std::string key =
           dtype + "." + mode + (o.threads == 1 ? "" : "." + std::to_string(o.threads) + "t");
@@ -340,21 +304,14 @@ int run(const Options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Options o;
-  if (!parse(argc, argv, o)) {
-    usage();
-    return 2;
-  }
-  // The OpenMP run-time reads this when it is loaded: unbound threads may share a core.
-  if (o.threads > 1 && !std::getenv("OMP_PROC_BIND")) {
-    setenv("OMP_PROC_BIND", "true", 1);
-    execv("/proc/self/exe", argv);
-  }
-  catch_interrupts();
-  try {
+  return exit_status([&] {
+    const Options o = parse(argc, argv);
+    // The OpenMP run-time reads this when it is loaded: unbound threads may share a core.
+    if (o.threads > 1 && !std::getenv("OMP_PROC_BIND")) {
+      setenv("OMP_PROC_BIND", "true", 1);
+      execv("/proc/self/exe", argv);
+    }
+    catch_interrupts();
     return run(o);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "error: %s\n", e.what());
-    return 1;
-  }
+  });
 }

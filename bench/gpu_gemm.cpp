@@ -1,20 +1,25 @@
-// Our GEMMs against cuBLASLt on one CUDA device, in one run: gpu_gemm SUITE.csv OUT.csv [key=value ...]
-//   dtype=bf16  policy=model|model_topk  top_k=3  every=1  offset=0 (rows of the suite)  limit=0  rounds=7
-//   final_ms=1.5 max_mb=4000  all_algos=1  configs=0 (N: time N legal configs of each problem, see
-//   gpu_configs.h, and compare their results; OUT.csv then holds these, and cuBLASLt is left out)
-//   --all-configs (every legal one instead; OUT.csv then tells of each problem the best and the models'
-//   choices)
-//   ahead=0 (1: needs no device, only compiles the configs into the kernel cache, to be carried to one)
-// cuBLASLt: its first choice, and the best of the algorithms it offers (64 MiB of workspace). Launches are
-// replayed as CUDA graphs over buffer sets beyond the L2 cache, candidates interleaved, data random. Results
-// are compared with cuBLASLt's.
+// Our GEMMs on one CUDA device, against cuBLASLt or among each other.
+//
+//   bench_gpu_gemm SUITE.csv OUT.csv [--dtype bf16] [--every N] [--offset I] [--limit N] [--max-mb MB]
+//                  [--policy model|model_topk] [--top-k 3] [--first-algo] [--rounds 7] [--warm-ms 60]
+//                  [--final-ms 1.5]
+//                  [--configs N | --all-configs] [--ahead]
+//
+// Rows I, I + N, ... of the suite whose operands take at most MB. Ours beside the algorithms that cuBLASLt
+// offers (with 64 MiB of workspace; --first-algo: only its first choice): the candidates interleaved,
+// `rounds` times after warm-ms, final-ms each. Results are compared with cuBLASLt's.
+//   --configs      so many legal configurations of each problem instead (gpu_configs.h), their results
+//   compared
+//   --all-configs  every legal one: OUT.csv then tells of each problem the best and the models' choices
+//   (oracle.h)
+//   --ahead        needs no device: the configurations are compiled into the kernel cache, to be carried to
+//   one
+// Launches are replayed as CUDA graphs over buffer sets beyond the L2 cache; data is random.
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <future>
 #include <map>
 #include <memory>
@@ -23,283 +28,295 @@
 
 #include "cuda_graphs.h"
 #include "gpu_configs.h"
+#include "gpu_sets.h"
 #include "lt_matmul.h"
 #include "oracle.h"
+#include "program.h"
 #include "tessera/dispatcher.h"
-#include "tune/element.h"
-#include "tune/operands.h"
+#include "tessera/error.h"
 #include "tune/suite.h"
-
-namespace {
 
 using namespace tessera;
 
-std::map<std::string, std::string> options = {
-    {"dtype", "bf16"}, {"policy", "model"}, {"top_k", "3"},      {"every", "1"},     {"offset", "0"},
-    {"limit", "0"},    {"rounds", "7"},     {"final_ms", "1.5"}, {"max_mb", "4000"}, {"all_algos", "1"},
-    {"warm_ms", "60"}, {"configs", "0"},    {"ahead", "0"}};
-double number(const char* key) { return std::atof(options[key].c_str()); }
-constexpr const char *kAllFlag = "--all-configs", *kAll = "all";
-bool all_configs() { return options["configs"] == kAll; }
-size_t most_configs() { return all_configs() ? SIZE_MAX : static_cast<size_t>(number("configs")); }
+namespace {
 
-// ||x - y|| / ||y|| over what both hold, at most most_bytes of it.
-double difference(DType t, const void* x, const void* y, size_t count, size_t most_bytes) {
-  const size_t n = std::min(count, most_bytes / static_cast<size_t>(bytes_of(t)));
-  std::vector<char> a(n * static_cast<size_t>(bytes_of(t))), b(a.size());
-  CU(cuMemcpyDtoH_v2(a.data(), reinterpret_cast<CUdeviceptr>(x), a.size()));
-  CU(cuMemcpyDtoH_v2(b.data(), reinterpret_cast<CUdeviceptr>(y), b.size()));
-  double error = 0, norm = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const auto at = static_cast<int64_t>(i);
-    const double p = load_element(t, a.data(), at), q = load_element(t, b.data(), at);
-    error += (p - q) * (p - q);
-    norm += q * q;
-  }
-  return std::sqrt(error / std::max(norm, 1e-30));
+constexpr double kMostDifference = 5e-3;  // of results whose sums are rounded in another order
+
+struct Options {
+  std::string suite, out, dtype = "bf16", policy = "model";
+  int64_t every = 1, offset = 0, limit = 0, top_k = 3, rounds = 7, configs = 0;
+  double max_mb = 4000, warm_ms = 60, final_ms = 1.5;
+  bool first_algo = false, all_configs = false, ahead = false;
+
+  size_t most_configs() const { return all_configs ? SIZE_MAX : static_cast<size_t>(configs); }
+};
+
+Options parse(int argc, char** argv) {
+  Options o;
+  const Setting settings[] = {{"suite", &o.suite},
+                              {"out", &o.out},
+                              {"--dtype", &o.dtype},
+                              {"--policy", &o.policy},
+                              {"--every", &o.every},
+                              {"--offset", &o.offset, 0},
+                              {"--limit", &o.limit, 0},
+                              {"--top-k", &o.top_k},
+                              {"--rounds", &o.rounds},
+                              {"--configs", &o.configs, 0},
+                              {"--max-mb", &o.max_mb, 0},
+                              {"--warm-ms", &o.warm_ms, 0},
+                              {"--final-ms", &o.final_ms, 0},
+                              {"--first-algo", &o.first_algo},
+                              {"--all-configs", &o.all_configs},
+                              {"--ahead", &o.ahead}};
+  read_settings(argc, argv, settings, "bench/gpu_gemm.cpp");
+  return o;
 }
 
-std::array<int64_t, 3> bytes_of_set(const GemmView& v) {
-  const auto round = [](int64_t x) { return (x + (1 << 18) - 1) >> 18 << 18; };
-  return {round(v.a.extent * bytes_of(v.a.type)), round(v.b.extent * bytes_of(v.b.type)),
-          round(v.c.extent * bytes_of(v.c.type))};
-}
-
-std::vector<SuiteRow> drawn_rows(const char* suite) {
-  int index = 0;
+std::vector<SuiteRow> drawn_rows(const Options& o) {
+  int64_t index = 0;
   std::vector<SuiteRow> rows;
-  for (const SuiteRow& row : read_suite(suite, {.dtype = options["dtype"], .extra = {}, .name = {}})) {
-    if (number("limit") > 0 && static_cast<double>(rows.size()) >= number("limit")) break;
+  for (const SuiteRow& row : read_suite(o.suite, {.dtype = o.dtype, .extra = {}, .name = {}})) {
+    if (o.limit > 0 && static_cast<int64_t>(rows.size()) == o.limit) break;
     const auto bytes = bytes_of_set(lower(row.problem));
-    const bool drawn = index++ % static_cast<int>(number("every")) == static_cast<int>(number("offset"));
-    if (drawn && static_cast<double>(bytes[0] + bytes[1] + bytes[2]) <= number("max_mb") * 1e6)
-      rows.push_back(row);
+    const bool drawn = index++ % o.every == o.offset;
+    if (drawn && static_cast<double>(bytes[0] + bytes[1] + bytes[2]) <= o.max_mb * 1e6) rows.push_back(row);
   }
   return rows;
 }
 
-struct Totals {
-  double best = 0, first = 0;
-  int count = 0;
+struct Counts {
+  size_t problems = 0, wrong = 0, failed = 0;
+  int status() const {
+    std::printf("%zu problems, %zu wrong, %zu failed\n", problems, wrong, failed);
+    return wrong || failed ? 1 : 0;
+  }
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc < 3) return std::printf("gpu_gemm SUITE.csv OUT.csv [key=value ...]\n"), 2;
-  setvbuf(stdout, nullptr, _IOLBF, 0);
-  for (int i = 3; i < argc; ++i) {
-    const std::string a = argv[i] == std::string(kAllFlag) ? std::string("configs=") + kAll : argv[i];
-    const size_t e = a.find('=');
-    if (e == a.npos || !options.count(a.substr(0, e))) return std::printf("unknown option %s\n", argv[i]), 2;
-    options[a.substr(0, e)] = a.substr(e + 1);
-  }
-  if (number("ahead") > 0) {
-    KernelCache cache({});
-    for (const SuiteRow& row : drawn_rows(argv[1])) {
-      const GemmView v = lower(row.problem);
-      compile_ahead(v, sample_configs(v, find_arch("sm_90a"), most_configs()), cache);
+// work(row) for each; what it throws is printed.
+template <class F>
+void on_each(const std::vector<SuiteRow>& rows, Counts& counts, const F& work) {
+  for (const SuiteRow& row : rows) {
+    ++counts.problems;
+    try {
+      work(row);
+    } catch (const std::exception& e) {
+      ++counts.failed;
+      std::printf("FAILED %s: %s\n", to_string(row.problem).c_str(), e.what());
     }
-    return 0;
   }
-  open_device();
-  open_cublas_lt();
+}
 
-  DispatcherOptions o;
-  o.device = "cuda:0";
-  o.policy = options["policy"] == "model_topk" ? Policy::model_topk : Policy::model;
-  o.background = false;
-  o.top_k = static_cast<int>(number("top_k"));
-  Dispatcher dispatcher(o);
-  const size_t configs = most_configs();
-  std::unique_ptr<Workshop> workshop = configs ? std::make_unique<Workshop>() : nullptr;
-  std::unique_ptr<Oracle> oracle =
-      all_configs() ? std::make_unique<Oracle>(argv[2], o.device, workshop->arch()) : nullptr;
-  FILE* csv = oracle ? nullptr : std::fopen(argv[2], "w");
-  if (configs && csv)
-    std::fprintf(csv, "name,problem,config,predicted_us,us\n");
-  else if (csv)
-    std::fprintf(csv,
-                 "name,problem,config,predicted_us,ours_us,lt_first_us,lt_best_us,lt_algos,tflops,rel_error,"
-                 "jit_ms,select_us\n");
+struct File {
+  explicit File(const std::string& path) : to(std::fopen(path.c_str(), "w")) {
+    if (!to) throw Error(ErrorCode::io, "cannot write " + path);
+  }
+  File(const File&) = delete;
+  ~File() { std::fclose(to); }
+  std::FILE* to;
+};
 
-  std::map<std::string, Totals> classes;
-  int done = 0, wrong = 0, failed = 0;
-  const std::vector<SuiteRow> rows = drawn_rows(argv[1]);
+// So many launches that they take about `us`.
+int launches(double us, double once, double least, double most) {
+  return static_cast<int>(std::clamp(us / once, least, most));
+}
+
+// ---- configurations among each other
+
+// Microseconds of each kernel by its configuration; the results of all compared with the first one's.
+std::map<std::string, double> time_configs(const SuiteRow& row,
+                                           const std::vector<std::unique_ptr<Kernel>>& kernels,
+                                           std::FILE* csv, size_t& wrong) {
+  const BufferSets sets(lower(row.problem));
+  const std::string problem = to_string(row.problem);
+  std::map<std::string, double> times;
+  double best = INFINITY, chosen = 0;
+  for (const auto& k : kernels) {
+    if (!k) continue;
+    const std::string config = to_string(k->choice().config);
+    sets.poison();
+    k->run(sets[0]);
+    CU(cuStreamSynchronize(stream));
+    if (times.empty()) {
+      sets.keep();
+    } else if (const double off = sets.difference(size_t{2} << 20); !(off < kMostDifference)) {
+      ++wrong;
+      std::printf("WRONG %s --config '%s': %g\n", problem.c_str(), config.c_str(), off);
+    }
+    Timed c{.name = config, .enqueue = [&](int i) { k->run_unchecked(sets[i]); }};
+    capture(c, 2, sets.count());
+    replay(c);
+    const double once = replay(c);
+    capture(c, launches(1000, once, 1, 300), sets.count());
+    for (int r = 0; r < 4; ++r) c.us.push_back(replay(c));
+    CU(cuGraphExecDestroy(c.graph));
+    std::sort(c.us.begin(), c.us.end());
+    const double us = c.us[1];
+    times[config] = us;
+    if (csv)
+      std::fprintf(csv, "%s,%s,%s,%.2f,%.3f\n", row.name.c_str(), problem.c_str(), config.c_str(),
+                   k->choice().predicted_us, us);
+    best = std::min(best, us);
+    if (chosen == 0) chosen = us;
+  }
+  std::printf("%-36s %-56s best %8.2f chosen %8.2f  %.3f of %zu\n", row.name.c_str(), problem.c_str(), best,
+              chosen, best / chosen, kernels.size());
+  if (csv) std::fflush(csv);
+  return times;
+}
+
+int compare_configs(const Options& o) {
+  Workshop workshop;
+  std::unique_ptr<Oracle> oracle;
+  std::unique_ptr<File> csv;
+  if (o.all_configs) {
+    oracle = std::make_unique<Oracle>(o.out, "cuda:0", workshop.arch());
+  } else {
+    csv = std::make_unique<File>(o.out);
+    std::fprintf(csv->to, "name,problem,config,predicted_us,us\n");
+  }
+  const std::vector<SuiteRow> rows = drawn_rows(o);
   const auto prepare = [&](const SuiteRow& row) {
     return std::async(std::launch::async, [&] {
-      return workshop->make(row.problem, sample_configs(lower(row.problem), workshop->arch(), configs));
+      return workshop.make(row.problem,
+                           sample_configs(lower(row.problem), workshop.arch(), o.most_configs()));
     });
   };
   std::future<std::vector<std::unique_ptr<Kernel>>> ahead;
-  if (configs && !rows.empty()) ahead = prepare(rows[0]);
-  for (const SuiteRow& row : rows) {
+  if (!rows.empty()) ahead = prepare(rows[0]);
+  Counts counts;
+  on_each(rows, counts, [&](const SuiteRow& row) {
+    // The next problem's kernels are compiled while this one's are measured.
+    auto made = std::move(ahead);
+    if (&row != &rows.back()) ahead = prepare(*(&row + 1));
+    const auto times = time_configs(row, made.get(), csv ? csv->to : nullptr, counts.wrong);
+    if (oracle) oracle->add(row.problem, times);
+  });
+  const int status = counts.status();
+  if (oracle) oracle->print();
+  return status;
+}
+
+int compile_ahead(const Options& o) {
+  KernelCache cache({});
+  for (const SuiteRow& row : drawn_rows(o)) {
+    const GemmView v = lower(row.problem);
+    compile_ahead(v, sample_configs(v, find_arch("sm_90a"), o.most_configs()), cache);
+  }
+  return 0;
+}
+
+// ---- ours against cuBLASLt
+
+struct Against {
+  double ours = 0, first = 0, best = 0;  // microseconds; 0: cuBLASLt has none
+};
+
+// candidates[0] is ours, [1] cuBLASLt's first choice.
+Against time_candidates(const Options& o, std::vector<Timed>& candidates, int sets) {
+  std::vector<double> quick;
+  for (Timed& c : candidates) {
+    capture(c, 2, sets);
+    replay(c);
+    capture(c, launches(400, replay(c), 1, 300), sets);
+    replay(c);
+    quick.push_back(replay(c));
+  }
+  // Ours, cuBLASLt's first and the three of the others that did best.
+  std::vector<size_t> finals, order;
+  for (size_t i = 0; i < candidates.size(); ++i) (i < 2 ? finals : order).push_back(i);
+  std::sort(order.begin(), order.end(), [&](size_t x, size_t y) { return quick[x] < quick[y]; });
+  finals.insert(finals.end(), order.begin(),
+                order.begin() + static_cast<ptrdiff_t>(std::min<size_t>(3, order.size())));
+  for (size_t i : finals) capture(candidates[i], launches(o.final_ms * 1e3, quick[i], 2, 1000), sets);
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() <
+         o.warm_ms)
+    for (size_t i : finals) replay(candidates[i]);
+  for (int64_t r = 0; r < o.rounds; ++r)
+    for (size_t i : finals) candidates[i].us.push_back(replay(candidates[i]));
+  for (Timed& c : candidates) CU(cuGraphExecDestroy(c.graph));
+  Against out{.ours = candidates[0].median()};
+  if (candidates.size() > 1) out.first = out.best = candidates[1].median();
+  for (size_t i : finals)
+    if (i > 0) out.best = std::min(out.best, candidates[i].median());
+  return out;
+}
+
+struct Totals {
+  double best = 0, first = 0;  // sums of logarithms
+  int count = 0;
+};
+
+// The classes that a problem counts in.
+std::vector<std::string> classes_of(const Problem& p) {
+  const bool aligned = p.m % 8 == 0 && p.n % 8 == 0 && p.k % 8 == 0;
+  return {"all", aligned ? "multiples of 8" : "other sizes", p.m <= 64 ? "m <= 64" : "m > 64"};
+}
+
+int compare_with_lt(const Options& o) {
+  open_cublas_lt();
+  DispatcherOptions options;
+  options.device = "cuda:0";
+  options.policy = parse_policy(o.policy);
+  options.background = false;
+  options.top_k = static_cast<int>(o.top_k);
+  Dispatcher dispatcher(options);
+  const File csv(o.out);
+  std::fprintf(
+      csv.to,
+      "name,problem,config,predicted_us,ours_us,lt_first_us,lt_best_us,lt_algos,tflops,rel_error,jit_ms,"
+      "select_us\n");
+  std::map<std::string, Totals> classes;
+  Counts counts;
+  on_each(drawn_rows(o), counts, [&](const SuiteRow& row) {
     const Problem& p = row.problem;
     const GemmView v = lower(p);
-    const auto bytes = bytes_of_set(v);
-    const int64_t all = bytes[0] + bytes[1] + bytes[2];
-    ++done;
-    try {
-      BuildInfo build;
-      std::vector<std::unique_ptr<Kernel>> kernels;
-      if (configs) {
-        // The next problem's kernels are compiled while this one's are measured.
-        kernels = ahead.get();
-        if (&row != &rows.back()) ahead = prepare(*(&row + 1));
-      }
-      const int sets = static_cast<int>(std::min<int64_t>(48, (int64_t{200} << 20) / all + 2));
-      CUdeviceptr pool;
-      CU(cuMemAlloc_v2(&pool, static_cast<size_t>(all * (sets + 1))));
-      std::vector<Buffers> set(static_cast<size_t>(sets));
-      std::vector<char> host;
-      for (int i = 0; i < sets; ++i) {
-        CUdeviceptr at = pool + static_cast<CUdeviceptr>(all * i);
-        const Operand* operands[] = {&v.a, &v.b};
-        for (int j = 0; j < 2; ++j) {
-          const int64_t count = operands[j]->extent;
-          if (i == 0) {
-            host.resize(static_cast<size_t>(count * bytes_of(operands[j]->type)));
-            fill(operands[j]->type, FillKind::uniform, static_cast<uint64_t>(j + 1), host.data(), count);
-            CU(cuMemcpyHtoD_v2(at, host.data(), host.size()));
-          } else {
-            CU(cuMemcpyDtoD_v2(at, pool + static_cast<CUdeviceptr>(j ? bytes[0] : 0),
-                               static_cast<size_t>(bytes[j])));
-          }
-          at += static_cast<CUdeviceptr>(bytes[j]);
-        }
-        auto& b = set[static_cast<size_t>(i)];
-        char* base = reinterpret_cast<char*>(pool) + all * i;
-        b.a = base, b.b = base + bytes[0], b.c = base + bytes[0] + bytes[1], b.stream = stream;
-      }
-      void* reference = reinterpret_cast<char*>(pool) + all * sets;
-      if (configs) {
-        double best = 1e30, chosen = 0;
-        std::map<std::string, double> times;
-        for (const auto& k : kernels) {
-          if (!k) continue;
-          Timed c{
-              .name = "", .enqueue = [&](int i) { k->run_unchecked(set[static_cast<size_t>(i)]); }, .us = {}};
-          CU(cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(set[0].c), 0xff, static_cast<size_t>(bytes[2]),
-                             stream));
-          k->run(set[0]);
-          CU(cuStreamSynchronize(stream));
-          const size_t elements = static_cast<size_t>(v.c.extent);
-          if (best == 1e30) {
-            CU(cuMemcpyDtoD_v2(reinterpret_cast<CUdeviceptr>(reference),
-                               reinterpret_cast<CUdeviceptr>(set[0].c), static_cast<size_t>(bytes[2])));
-          } else if (const double off = difference(v.c.type, set[0].c, reference, elements, size_t{2} << 20);
-                     !(off < 5e-3)) {
-            ++wrong;
-            std::printf("WRONG %s --config '%s': %g\n", to_string(p).c_str(),
-                        to_string(k->choice().config).c_str(), off);
-          }
-          capture(c, 2, sets);
-          replay(c);
-          const double once = replay(c);
-          capture(c, static_cast<int>(std::clamp(1000 / once, 1.0, 300.0)), sets);
-          for (int r = 0; r < 4; ++r) c.us.push_back(replay(c));
-          std::sort(c.us.begin(), c.us.end());
-          CU(cuGraphExecDestroy(c.graph));
-          const std::string config = to_string(k->choice().config);
-          times[config] = c.us[1];
-          if (csv)
-            std::fprintf(csv, "%s,%s,%s,%.2f,%.3f\n", row.name.c_str(), to_string(p).c_str(), config.c_str(),
-                         k->choice().predicted_us, c.us[1]);
-          best = std::min(best, c.us[1]);
-          if (chosen == 0) chosen = c.us[1];
-        }
-        std::printf("%-36s %-56s best %8.2f chosen %8.2f  %.3f of %zu\n", row.name.c_str(),
-                    to_string(p).c_str(), best, chosen, best / chosen, kernels.size());
-        if (oracle) oracle->add(p, times);
-        if (csv) std::fflush(csv);
-        kernels.clear();
-        CU(cuMemFree_v2(pool));
-        continue;
-      }
-      const Kernel& kernel = dispatcher.get(p, &build);
-      LtMatmul matmul(v, number("all_algos") > 0 ? 32 : 1);
-      std::vector<Timed> candidates(1);
-      candidates[0].name = "ours";
-      candidates[0].enqueue = [&](int i) { kernel.run_unchecked(set[static_cast<size_t>(i)]); };
-      for (size_t i = 0; i < matmul.algos(); ++i) {
-        candidates.push_back({.name = "lt" + std::to_string(i), .enqueue = [&matmul, &set, i](int s) {
-                                matmul.enqueue(i, set[static_cast<size_t>(s)]);
-                              }});
-      }
-      double relative = 0;
-      if (candidates.size() > 1) {
-        Buffers r = set[0];
-        r.c = reference;
-        matmul.enqueue(0, r);
-        CU(cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(set[0].c), 0xff, static_cast<size_t>(bytes[2]),
-                           stream));
-        kernel.run(set[0]);
-        CU(cuStreamSynchronize(stream));
-        relative =
-            difference(v.c.type, set[0].c, reference, static_cast<size_t>(v.c.extent), size_t{32} << 20);
-        if (!(relative < 5e-3)) ++wrong, std::printf("WRONG %s: %g\n", to_string(p).c_str(), relative);
-      } else {
-        kernel.run(set[0]);
-        CU(cuStreamSynchronize(stream));
-      }
-      std::vector<double> quick;
-      for (Timed& c : candidates) {
-        capture(c, 2, sets);
-        replay(c);
-        const double us = replay(c);
-        capture(c, static_cast<int>(std::clamp(400 / us, 1.0, 300.0)), sets);
-        replay(c);
-        quick.push_back(replay(c));
-      }
-      // Ours, cuBLASLt's first and the three that did best.
-      std::vector<size_t> finals, order;
-      for (size_t i = 2; i < candidates.size(); ++i) order.push_back(i);
-      std::sort(order.begin(), order.end(), [&](size_t x, size_t y) { return quick[x] < quick[y]; });
-      for (size_t i = 0; i < candidates.size() && i < 2; ++i) finals.push_back(i);
-      for (size_t i = 0; i < order.size() && i < 3; ++i) finals.push_back(order[i]);
-      for (size_t i : finals)
-        capture(candidates[i], static_cast<int>(std::clamp(number("final_ms") * 1e3 / quick[i], 2.0, 1000.0)),
-                sets);
-      const auto start = std::chrono::steady_clock::now();
-      while (std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() <
-             number("warm_ms"))
-        for (size_t i : finals) replay(candidates[i]);
-      for (int r = 0; r < number("rounds"); ++r)
-        for (size_t i : finals) candidates[i].us.push_back(replay(candidates[i]));
-      const double ours = candidates[0].median(), first = candidates.size() > 1 ? candidates[1].median() : 0;
-      double best = first;
-      for (size_t i : finals)
-        if (i > 0) best = std::min(best, candidates[i].median());
-      std::fprintf(csv, "%s,%s,%s,%.2f,%.3f,%.3f,%.3f,%zu,%.1f,%.3g,%.1f,%.0f\n", row.name.c_str(),
-                   to_string(p).c_str(), to_string(kernel.choice().config).c_str(),
-                   kernel.choice().predicted_us, ours, first, best, matmul.algos(), v.flops() / ours * 1e-6,
-                   relative, build.build_ms, build.select_us);
-      std::fflush(csv);
-      if (best > 0) {
-        const bool aligned = p.m % 8 == 0 && p.n % 8 == 0 && p.k % 8 == 0;
-        for (const std::string& name :
-             {std::string("all"), std::string(aligned ? "multiples of 8" : "other sizes"),
-              std::string(p.m <= 64 ? "m <= 64" : "m > 64")}) {
-          Totals& t = classes[name];
-          t.best += std::log(best / ours), t.first += std::log(first / ours), ++t.count;
-        }
-      }
-      std::printf("%-36s %-56s ours %8.2f lt %8.2f best %8.2f  x%.3f %s\n", row.name.c_str(),
-                  to_string(p).c_str(), ours, first, best, best / ours,
-                  to_string(kernel.choice().config).substr(7).c_str());
-      for (Timed& c : candidates) CU(cuGraphExecDestroy(c.graph));
-      CU(cuMemFree_v2(pool));
-    } catch (const std::exception& e) {
-      ++failed;
-      std::printf("FAILED %s: %s\n", to_string(p).c_str(), e.what());
+    const BufferSets sets(v);
+    BuildInfo build;
+    const Kernel& kernel = dispatcher.get(p, &build);
+    LtMatmul matmul(v, o.first_algo ? 1 : 32);
+    sets.poison();
+    kernel.run(sets[0]);
+    if (matmul.algos() > 0) matmul.enqueue(0, sets.reference());
+    CU(cuStreamSynchronize(stream));
+    const double off = matmul.algos() > 0 ? sets.difference(size_t{32} << 20) : 0;
+    if (!(off < kMostDifference)) ++counts.wrong, std::printf("WRONG %s: %g\n", to_string(p).c_str(), off);
+    std::vector<Timed> candidates;
+    candidates.push_back({.name = "ours", .enqueue = [&](int i) { kernel.run_unchecked(sets[i]); }});
+    for (size_t a = 0; a < matmul.algos(); ++a)
+      candidates.push_back(
+          {.name = "lt" + std::to_string(a), .enqueue = [&, a](int i) { matmul.enqueue(a, sets[i]); }});
+    const Against us = time_candidates(o, candidates, sets.count());
+    const std::string config = to_string(kernel.choice().config);
+    std::fprintf(csv.to, "%s,%s,%s,%.2f,%.3f,%.3f,%.3f,%zu,%.1f,%.3g,%.1f,%.0f\n", row.name.c_str(),
+                 to_string(p).c_str(), config.c_str(), kernel.choice().predicted_us, us.ours, us.first,
+                 us.best, matmul.algos(), v.flops() / us.ours * 1e-6, off, build.build_ms, build.select_us);
+    std::fflush(csv.to);
+    std::printf("%-36s %-56s ours %8.2f lt %8.2f best %8.2f  x%.3f %s\n", row.name.c_str(),
+                to_string(p).c_str(), us.ours, us.first, us.best, us.best / us.ours, config.c_str());
+    if (us.best == 0) return;
+    for (const std::string& name : classes_of(p)) {
+      Totals& t = classes[name];
+      t.best += std::log(us.best / us.ours), t.first += std::log(us.first / us.ours), ++t.count;
     }
-  }
+  });
   for (const auto& [name, t] : classes) {
     std::printf("%-16s %4d problems: %.3fx the best of cuBLASLt, %.3fx its first choice\n", name.c_str(),
                 t.count, std::exp(t.best / t.count), std::exp(t.first / t.count));
   }
-  std::printf("%d problems, %d wrong, %d failed\n", done, wrong, failed);
-  if (oracle) oracle->print();
-  if (csv) std::fclose(csv);
-  return wrong || failed ? 1 : 0;
+  return counts.status();
+}
+
+int run(const Options& o) {
+  if (o.ahead) return compile_ahead(o);
+  open_device();
+  return o.most_configs() > 0 ? compare_configs(o) : compare_with_lt(o);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  setvbuf(stdout, nullptr, _IOLBF, 0);
+  return exit_status([&] { return run(parse(argc, argv)); });
 }

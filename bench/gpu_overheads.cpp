@@ -10,6 +10,7 @@
 #include "backend/cuda/cuda_driver.h"
 #include "backend/cuda/nvrtc.h"
 #include "base/fs.h"
+#include "program.h"
 #include "tessera/dispatcher.h"
 #include "tessera/error.h"
 #include "tune/operands.h"
@@ -59,8 +60,10 @@ constexpr const char* kProblems[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return std::printf("gpu_overheads OUT.json\n"), 2;
-  try {
+  std::string out;
+  const Setting settings[] = {{"out", &out}};
+  read_settings(argc, argv, settings, "bench/gpu_overheads.cpp");
+  return exit_status([&] {
     const TempDir cache(temp_directory());
     DispatcherOptions options;
     options.device = "cuda:0";
@@ -112,7 +115,7 @@ int main(int argc, char** argv) {
                               {"select_us", cold.select_us},
                               {"call_us", call}}));
     }
-    write_file(argv[1], Json::object({{"empty_us", empty}, {"kernels", rows}}).dump() + "\n");
-  } catch (const std::exception& e) { return std::printf("%s\n", e.what()), 1; }
-  return 0;
+    write_result(out, Json::object({{"empty_us", empty}, {"kernels", rows}}));
+    return 0;
+  });
 }

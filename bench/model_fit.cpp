@@ -66,14 +66,16 @@ struct Options {
 
 Options parse(int argc, char** argv) {
   Options o;
-  int i = 1;
-  if (i < argc) o.arch = argv[i++];
-  for (; i < argc && !std::string_view(argv[i]).starts_with("--"); ++i) o.files.emplace_back(argv[i]);
-  const Setting settings[] = {{"--judge", &o.judge},          {"--write", &o.write},
-                              {"--like", &o.like, 0},         {"--every", &o.every},
-                              {"--restarts", &o.restarts, 0}, {"--worst", &o.worst, 0},
+  const Setting settings[] = {{"arch", &o.arch},
+                              {"measured", &o.files},
+                              {"--judge", &o.judge},
+                              {"--write", &o.write},
+                              {"--like", &o.like, 0},
+                              {"--every", &o.every},
+                              {"--restarts", &o.restarts, 0},
+                              {"--worst", &o.worst, 0},
                               {"--tests", &o.tests, 0}};
-  read_settings(argc - i + 1, argv + i - 1, settings, "bench/model_fit.cpp");
+  read_settings(argc, argv, settings, "bench/model_fit.cpp");
   return o;
 }
 
@@ -331,9 +333,5 @@ int run(const Options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) {
-    std::fprintf(stderr, "usage: model_fit ARCH MEASURED... [--SETTING VALUE...]\n");
-    return 2;
-  }
   return exit_status([&] { return run(parse(argc, argv)); });
 }

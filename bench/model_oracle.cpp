@@ -1,18 +1,20 @@
 // Measures every legal configuration of every problem of a suite and judges the model's choice against the
 // best.
 //
-//   model_oracle SUITE.csv --dtype f32 [--limit N] [--budget-ms 2] [--prepack] [--csv FILE] [--epilogue E]
+//   bench_model_oracle SUITE.csv [--dtype f32] [--only NAMES] [--limit N] [--family F] [--prepack]
+//   [--epilogue E]
+//                      [--budget-ms 2] [--csv FILE]
+//
+// NAMES and F may have * and ?.
 //
 // One CSV row per (problem, config): times, prediction and the terms of the analytic model, which its
 // constants are fitted to. The summary is efficiency = best time / chosen time: mean, 10th percentile and
 // worst, for the first choice and for the best of the first three.
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <numeric>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -24,42 +26,31 @@
 #include "model/model.h"
 #include "model/view_memo.h"
 #include "model/work.h"
+#include "program.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/race.h"
 #include "space/space.h"
 #include "tessera/error.h"
-#include "tessera/problem.h"
+#include "tune/suite.h"
 
 using namespace tessera;
 
 namespace {
 
 struct Options {
-  std::string suite, dtype = "f32", csv, extra, only, families;
-  size_t limit = SIZE_MAX;
+  std::string suite, dtype = "f32", csv, epilogue, only, families;
+  int64_t limit = 0;  // 0: all
   double budget_ms = 2;
+  bool prepack = false;
 };
 
-struct Row {
-  std::string name;
-  Problem problem;
-};
-
-// name,op,dtype,layout,m,n,k
-std::vector<Row> read_suite(const Options& o) {
-  std::ifstream in(o.suite);
-  if (!in) throw Error(ErrorCode::io, "cannot read " + o.suite);
-  std::vector<Row> rows;
-  std::string line;
-  std::getline(in, line);
-  while (std::getline(in, line) && rows.size() < o.limit) {
-    std::vector<std::string> f;
-    for (auto piece : split(trim(line), ',')) f.emplace_back(piece);
-    if (f.size() < 7) continue;
-    if (!o.only.empty() && !glob_match(o.only, f[0])) continue;
-    rows.push_back({f[0], Problem::parse("gemm m=" + f[4] + " n=" + f[5] + " k=" + f[6] +
-                                         " dtype=" + o.dtype + " layout=" + f[3] + o.extra)});
-  }
+std::vector<SuiteRow> rows_of(const Options& o) {
+  std::string extra;
+  if (o.prepack) extra += " prepack=b";
+  if (!o.epilogue.empty()) extra += " epilogue=" + o.epilogue;
+  std::vector<SuiteRow> rows = read_suite(o.suite, {.dtype = o.dtype, .extra = extra, .name = o.only});
+  if (o.limit > 0 && static_cast<int64_t>(rows.size()) > o.limit)
+    rows.erase(rows.begin() + o.limit, rows.end());
   return rows;
 }
 
@@ -99,7 +90,7 @@ int run(const Options& o) {
   }
   const CostTable costs(backend->arch());
   Score first, third;
-  for (const Row& row : read_suite(o)) {
+  for (const SuiteRow& row : rows_of(o)) {
     const GemmView v = lower(row.problem);
     auto configs = legal_configs(v, backend->arch());
     if (!o.families.empty()) {
@@ -144,39 +135,11 @@ int run(const Options& o) {
 
 int main(int argc, char** argv) {
   Options o;
-  for (int i = 1; i < argc; ++i) {
-    const std::string arg = argv[i];
-    auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
-    if (arg == "--dtype") {
-      o.dtype = value();
-    } else if (arg == "--limit") {
-      o.limit = std::stoul(value());
-    } else if (arg == "--budget-ms") {
-      o.budget_ms = std::stod(value());
-    } else if (arg == "--prepack") {
-      o.extra += " prepack=b";
-    } else if (arg == "--epilogue") {
-      o.extra += " epilogue=" + value();
-    } else if (arg == "--family") {
-      o.families = value();
-    } else if (arg == "--only") {
-      o.only = value();
-    } else if (arg == "--csv") {
-      o.csv = value();
-    } else {
-      o.suite = arg;
-    }
-  }
-  if (o.suite.empty()) {
-    std::fprintf(stderr,
-                 "usage: model_oracle SUITE.csv [--dtype T] [--limit N] [--only GLOB] [--family GLOB] "
-                 "[--budget-ms B] [--prepack] [--epilogue E] [--csv FILE]\n");
-    return 2;
-  }
-  try {
-    return run(o);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 1;
-  }
+  const Setting settings[] = {{"suite", &o.suite},       {"--dtype", &o.dtype},
+                              {"--limit", &o.limit, 0},  {"--budget-ms", &o.budget_ms, 0},
+                              {"--prepack", &o.prepack}, {"--epilogue", &o.epilogue},
+                              {"--family", &o.families}, {"--only", &o.only},
+                              {"--csv", &o.csv}};
+  read_settings(argc, argv, settings, "bench/model_oracle.cpp");
+  return exit_status([&] { return run(o); });
 }

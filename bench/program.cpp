@@ -1,33 +1,48 @@
 #include "program.h"
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <type_traits>
 
 #include "base/fs.h"
-#include "base/text.h"
-#include "tessera/error.h"
 
 namespace tessera {
 
+namespace {
+
+constexpr int kMost = std::numeric_limits<int>::max();
+
+void declare(CLI::App& app, const Setting& s) {
+  const std::string name(s.name);
+  const bool positional = !name.starts_with("--");
+  const auto add = [&](auto* to) {
+    using T = std::remove_pointer_t<decltype(to)>;
+    if constexpr (std::is_same_v<T, bool>) {
+      app.add_flag(name, *to);
+    } else {
+      CLI::Option* option = app.add_option(name, *to)->capture_default_str()->required(positional);
+      if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+        if (!positional) option->delimiter(',')->expected(1);
+      }
+      if constexpr (std::is_arithmetic_v<T>)
+        option->check(CLI::Range(static_cast<T>(s.least), static_cast<T>(kMost),
+                                 s.least > 0 ? "POSITIVE" : "NONNEGATIVE"));
+    }
+  };
+  std::visit(add, s.to);
+}
+
+}  // namespace
+
 void read_settings(int argc, char** argv, std::span<const Setting> settings, const std::string& source) {
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    const auto found =
-        std::find_if(settings.begin(), settings.end(), [&](const Setting& s) { return s.name == name; });
-    if (found == settings.end())
-      throw Error(ErrorCode::bad_input, "unknown option '" + name + "'", "see the head of " + source);
-    if (i + 1 == argc) throw Error(ErrorCode::bad_input, "'" + name + "' has no value");
-    const std::string value = argv[i + 1];
-    if (const auto* text = std::get_if<std::string*>(&found->to)) {
-      **text = value;
-      continue;
-    }
-    const auto n = parse_int(value);
-    if (!n || *n < found->least) {
-      throw Error(ErrorCode::bad_input,
-                  name + " is not a number from " + std::to_string(found->least) + " on: '" + value + "'");
-    }
-    *std::get<int64_t*>(found->to) = *n;
-  }
+  CLI::App app("What the settings mean: the head of " + source);
+  for (const Setting& s : settings) declare(app, s);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) { std::exit(app.exit(e) == 0 ? 0 : 2); }
 }
 
 double quantile(std::vector<double> v, double q) {

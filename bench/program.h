@@ -14,14 +14,16 @@
 
 namespace tessera {
 
-// "--name VALUE" of the command line, and where its value goes.
+// What the command line sets. "--name" comes with its value: a list with commas between its own; a bool with
+// none. A name without dashes is by position and must be given, a list there is all that follows.
 struct Setting {
   std::string_view name;
-  std::variant<std::string*, int64_t*> to;
-  int64_t least = 1;  // of a number
+  std::variant<std::string*, std::vector<std::string>*, int64_t*, double*, bool*> to;
+  int least = 1;  // of a number: 1 or 0
 };
 
-// Error(bad_input) for what is no setting, and for values that are none; `source`: whose head lists them.
+// What is not given stays as it is. Ends the program, with status 2, where the words are no settings or their
+// values none, and after --help, which names `source`: whose head tells what they mean.
 void read_settings(int argc, char** argv, std::span<const Setting> settings, const std::string& source);
 
 // Of no samples 0.

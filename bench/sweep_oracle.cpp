@@ -1,4 +1,4 @@
-// The models' choices against the best of what a sweep measured: sweep_oracle DIR OUT.csv [DEVICE]
+// The models' choices against the best of what a sweep measured: sweep_oracle DIR OUT.csv [--device DEVICE]
 //   DIR: `tessera sweep plan DIR ... --candidates all`, run. DEVICE: of whose architecture legality and
 //   models are asked, for a machine without the sweep's own ("null:sm_90a"). Times are the sweep's medians.
 #include <cstdio>
@@ -7,18 +7,21 @@
 
 #include "backend/backend.h"
 #include "oracle.h"
+#include "program.h"
 #include "tune/sweep_plan.h"
 #include "tune/sweep_record.h"
 
 int main(int argc, char** argv) {
   using namespace tessera;
-  if (argc < 3 || argc > 4) return std::printf("sweep_oracle DIR OUT.csv [DEVICE]\n"), 2;
-  try {
-    const SweepPlan plan = read_sweep_plan(argv[1]);
-    const SweepResults results = SweepResults::read(argv[1]);
-    const std::string device = argc > 3 ? argv[3] : plan.device;
+  std::string directory, out, device;
+  const Setting settings[] = {{"directory", &directory}, {"out", &out}, {"--device", &device}};
+  read_settings(argc, argv, settings, "bench/sweep_oracle.cpp");
+  return exit_status([&] {
+    const SweepPlan plan = read_sweep_plan(directory);
+    const SweepResults results = SweepResults::read(directory);
+    if (device.empty()) device = plan.device;
     const auto backend = make_backend(device, plan.threads);
-    Oracle oracle(argv[2], device, backend->arch());
+    Oracle oracle(out, device, backend->arch());
     std::map<std::string, size_t> outcomes;
     for (const SweepProblem& p : plan.problems) {
       std::map<std::string, double> us;
@@ -32,6 +35,6 @@ int main(int argc, char** argv) {
     }
     for (const auto& [outcome, count] : outcomes) std::printf("%zu %s\n", count, outcome.c_str());
     oracle.print();
-  } catch (const std::exception& e) { return std::printf("%s\n", e.what()), 1; }
-  return 0;
+    return 0;
+  });
 }

@@ -8,22 +8,15 @@
 #include <vector>
 
 #include "backend/cpu/arena.h"
-#include "backend/cpu/copy_pieces.h"
 #include "backend/cpu/cpu_kernel.h"
 #include "backend/cpu/gather.h"
+#include "backend/cpu/line_copies.h"
 #include "backend/cpu/pack.h"
 #include "backend/cpu/tile_configuration.h"
-#include "core/lines_shape.h"
 #include "core/tile_math.h"
 
 namespace tessera {
 namespace {
-
-// Lines [line0, line0 + lines) of the planes (image, position along z) [plane0, plane0 + planes), which are
-// whole where there are several.
-struct Block {
-  int64_t plane0, planes, line0, lines;
-};
 
 // Memory that is asked for ahead, in equal shares.
 struct Ahead {
@@ -43,12 +36,11 @@ class AmxLinesKernel : public CpuKernel {
         element_(bytes_of(view_.a.type)),
         group_(k_group(compute_type(view_.a.type, inst_))),
         step_(inst_.k),
-        shape_(lines_shape(*view_.window, group_, step_)),
+        lines_(view_, group_, step_, arch, threads_),
+        shape_(lines_.shape()),
         steps_(view_.k > 0 ? shape_.steps() : 0),
         tails_apart_(lines_have_tails(lower(problem), group_, step_)) {
     order_taps(std::move(part.taps));
-    place_lines(arch);
-    place_steps();
   }
 
   void run_unchecked(const Buffers& buffers) const override {
@@ -62,8 +54,8 @@ class AmxLinesKernel : public CpuKernel {
       space += packed_bytes();
     }
     // Groups are cut too where blocks are too few for the threads.
-    const int64_t cuts = std::min(view_.groups, ceil_div(threads_, blocks()));
-    const int64_t tasks = blocks() * cuts;
+    const int64_t cuts = std::min(view_.groups, ceil_div(threads_, lines_.blocks()));
+    const int64_t tasks = lines_.blocks() * cuts;
     auto task = [&](int64_t t, char* own) {
       run_block(buffers, t / cuts, view_.groups * (t % cuts) / cuts, view_.groups * (t % cuts + 1) / cuts,
                 reads, packed, epilogue, own);
@@ -88,9 +80,6 @@ class AmxLinesKernel : public CpuKernel {
   }
 
  private:
-  // Lines of a block for each that it reads beyond its own.
-  static constexpr int64_t kLinesPerExtra = 3;
-
   // B's taps as runs have them.
   void order_taps(std::vector<int64_t> taps) {
     const int64_t count = view_.window->taps();
@@ -104,105 +93,18 @@ class AmxLinesKernel : public CpuKernel {
     taps_ = std::move(taps);
   }
 
-  // How many lines make a block, and where they lie.
-  void place_lines(const ArchSpec& arch) {
-    const int64_t line = shape_.width * shape_.pixel * element_, cache = arch.l2.bytes / 4;
-    const int64_t deep = std::max<int64_t>(shape_.z.taps, 1), whole = shape_.y.positions;
-    planes_ = view_.window->images * shape_.z.positions;
-    line_bytes_ = line;
-    // All groups of a block are read one after the other, from lines of memory that they share.
-    auto bytes = [&](int64_t lines) { return shape_.lines_read(lines) * deep * line * view_.groups; };
-    const int64_t extra = shape_.lines_read(1) - shape_.lines_read(0) > 0 ? shape_.lines_read(1) - 1 : 0;
-    const int64_t least = std::min(whole, std::max<int64_t>(kLinesPerExtra * extra, 1));
-    block_lines_ = whole;
-    while (block_lines_ > least &&
-           (bytes(block_lines_) > cache || block_lines_ * shape_.walked > kLinesBlockRows))
-      block_lines_ = std::max(least, ceil_div(block_lines_, 2));
-    block_lines_ = ceil_div(whole, ceil_div(whole, block_lines_));
-    block_planes_ = 1;
-    if (block_lines_ == whole) {
-      const int64_t tiles = shape_.tiles_of(whole);
-      block_planes_ = std::clamp<int64_t>(
-          std::min(cache / std::max<int64_t>(bytes(whole), 1), kLinesBlockRows / (tiles * kLinesTileRows)), 1,
-          planes_);
-      if (planes_ >= threads_) block_planes_ = std::min(block_planes_, planes_ / threads_);
-    }
-  }
-
-  // Where tiles of rows begin, and each step from there.
-  void place_steps() {
-    const LinesAxis& y = shape_.y;
-    row_bytes_ = shape_.x.step * shape_.pixel * element_;
-    // Lines by their remainder by the step along y: neighbours of the result read neighbours of one
-    // remainder.
-    phase_lines_.assign(static_cast<size_t>(y.step), 0);
-    for (int64_t t = 0; t < y.taps; ++t) {
-      int64_t& lines = phase_lines_[static_cast<size_t>(t * y.spread % y.step)];
-      lines = std::max(lines, block_lines_ + t * y.spread / y.step);
-    }
-    std::vector<int64_t> phase_at;
-    tap_plane_ = 0;
-    for (const int64_t lines : phase_lines_) {
-      phase_at.push_back(tap_plane_);
-      tap_plane_ += lines * line_bytes_;
-    }
-    plane_bytes_ = tap_plane_ * shape_.z.taps;
-    std::vector<long long> runs;
-    for (int64_t z = 0; steps_ > 0 && z < shape_.z.taps; ++z) {
-      for (int64_t t = 0; t < y.taps; ++t) {
-        const int64_t tap = y.reversed ? y.taps - 1 - t : t, down = tap * y.spread;
-        const int64_t plane = shape_.z.reversed ? shape_.z.taps - 1 - z : z;
-        const int64_t line =
-            plane * tap_plane_ + phase_at[static_cast<size_t>(down % y.step)] + down / y.step * line_bytes_;
-        for (int64_t i = 0; i < shape_.x.taps; i += shape_.run) {
-          const int64_t across = shape_.run == 1 && shape_.x.reversed ? shape_.x.taps - 1 - i : i;
-          runs.push_back(line + across * shape_.x.spread * shape_.pixel * element_);
-        }
-      }
-    }
-    for (const long long run : runs) {
-      for (int64_t s = 0; s < shape_.whole; ++s) step_at_.push_back(run + s * 64);
-    }
-    for (const long long run : runs) {
-      if (shape_.tail > 0) step_at_.push_back(run + shape_.whole * 64);
-    }
-    const bool as_one = shape_.as_one(block_lines_);
-    for (int64_t p = 0; p < block_planes_; ++p) {
-      for (int64_t line = 0; line < (as_one ? 1 : block_lines_); ++line) {
-        const int64_t tiles =
-            as_one ? shape_.tiles_of(block_lines_) : ceil_div(shape_.x.positions, kLinesTileRows);
-        for (int64_t t = 0; t < tiles; ++t)
-          tile_at_.push_back(p * plane_bytes_ + line * line_bytes_ + t * kLinesTileRows * row_bytes_);
-      }
-    }
-    // The last tile reads rows that are none of C's behind the lines.
-    int64_t end = block_planes_ * plane_bytes_ + shape_.x.blank() * shape_.pixel * element_;
-    for (const long long at : step_at_)
-      end = std::max<int64_t>(end, tile_at_.back() + at + (kLinesTileRows - 1) * row_bytes_ + 64);
-    copy_bytes_ = round_up(end, 64);
-  }
-
   int64_t columns() const { return ceil_div(view_.n, config_.tile_n); }
   int64_t panel_bytes() const { return steps_ * 64 * config_.tile_n; }
   int64_t packed_bytes() const { return view_.groups * columns() * panel_bytes(); }
   int64_t sums_bytes() const { return int64_t{config_.tile_m} * config_.tile_n * 4; }
   int64_t table_bytes() const {
-    return round_up(
-        static_cast<int64_t>(tile_at_.size()) * kLinesTileRows * static_cast<int64_t>(sizeof(long long)), 64);
+    return round_up(static_cast<int64_t>(lines_.tile_at().size()) * kLinesTileRows *
+                        static_cast<int64_t>(sizeof(long long)),
+                    64);
   }
-  int64_t thread_bytes() const { return sums_bytes() + table_bytes() + copy_bytes_; }
-  int64_t blocks() const {
-    return block_planes_ > 1 ? ceil_div(planes_, block_planes_)
-                             : planes_ * ceil_div(shape_.y.positions, block_lines_);
-  }
-  int busy_threads() const { return static_cast<int>(std::min<int64_t>(threads_, blocks() * view_.groups)); }
-
-  Block block(int64_t i) const {
-    if (block_planes_ > 1) {
-      return {i * block_planes_, std::min(block_planes_, planes_ - i * block_planes_), 0, block_lines_};
-    }
-    const int64_t cuts = ceil_div(shape_.y.positions, block_lines_), line0 = i % cuts * block_lines_;
-    return {i / cuts, 1, line0, std::min(block_lines_, shape_.y.positions - line0)};
+  int64_t thread_bytes() const { return sums_bytes() + table_bytes() + lines_.bytes(); }
+  int busy_threads() const {
+    return static_cast<int>(std::min<int64_t>(threads_, lines_.blocks() * view_.groups));
   }
 
   // ---- B: panels of columns, each the whole steps of all runs and then their shorter ones.
@@ -284,89 +186,11 @@ class AmxLinesKernel : public CpuKernel {
   }
   const char* b_at(const PanelSource& s, int64_t element) const { return s.data + element * element_; }
 
-  // ---- A: copies of lines.
-
-  void copy_lines(const char* images, const Block& block, char* out) const {
-    const Window& w = *view_.window;
-    const LinesAxis &y = shape_.y, &z = shape_.z;
-    for (int64_t p = 0; p < block.planes; ++p) {
-      const int64_t plane = block.plane0 + p, position = plane % z.positions;
-      for (int64_t tap = 0; tap < z.taps; ++tap) {
-        const int64_t depth = z.coordinate(position * z.step + tap * z.spread);
-        char* to = out + p * plane_bytes_ + tap * tap_plane_;
-        for (int64_t phase = 0; phase < y.step; ++phase) {
-          const int64_t slots = phase_lines_[static_cast<size_t>(phase)];
-          for (int64_t s = 0; s < slots - (block_lines_ - block.lines); ++s) {
-            const int64_t at = y.coordinate((block.line0 + s) * y.step + phase);
-            const bool inside = depth >= 0 && depth < z.size && at >= 0 && at < y.size;
-            copy_line(inside ? images + (plane / z.positions * w.image_stride + depth * w.axes[0].stride +
-                                         at * w.axes[1].stride) *
-                                            element_
-                             : nullptr,
-                      to + s * line_bytes_);
-          }
-          to += slots * line_bytes_;
-        }
-      }
-    }
-    // What the last line reads beyond its columns.
-    std::memset(out + block_planes_ * plane_bytes_, 0,
-                static_cast<size_t>(shape_.x.blank() * shape_.pixel * element_));
-  }
-
-  void copy_line(const char* line, char* out) const {
-    const LinesAxis& x = shape_.x;
-    const int64_t channels = view_.window->channels, pixel = shape_.pixel * element_;
-    if (!line) {
-      std::memset(out, 0, static_cast<size_t>(line_bytes_));
-      return;
-    }
-    const int64_t begin = std::min(x.blank(), shape_.width);
-    const int64_t end = std::clamp(x.filled(), begin, shape_.width);
-    const bool dense = x.every == 1 && view_.window->axes[2].stride == channels;
-    const bool widens = channels != shape_.pixel && dense && element_ == 2;
-    if (channels != shape_.pixel && !widens) {
-      std::memset(out, 0, static_cast<size_t>(line_bytes_));
-    } else {
-      std::memset(out, 0, static_cast<size_t>(begin * pixel));
-      std::memset(out + end * pixel, 0, static_cast<size_t>(line_bytes_ - end * pixel));
-    }
-    const int64_t stride = view_.window->axes[2].stride * element_;
-    const char* from = line + x.coordinate(begin) * stride;
-    if (widens) {
-      widen_pixels_avx512(out + begin * pixel, from, channels, shape_.pixel, end - begin);
-    } else if (dense && channels == shape_.pixel) {
-      std::memcpy(out + begin * pixel, from, static_cast<size_t>((end - begin) * pixel));
-    } else {
-      copy_pieces(out + begin * pixel, pixel, from, x.every * stride, channels * element_, end - begin);
-    }
-  }
-
   // ---- the product
-
-  // Where rows of the tiles lie in C; -1 for those between the lines and behind them. Returns how many tiles.
-  int64_t place_rows(const Block& block, long long* rows) const {
-    const int64_t across = shape_.x.positions, down = shape_.y.positions;
-    const int64_t apart = view_.c_rows ? view_.c_rows->step[2] : 1;
-    const bool as_one = shape_.as_one(block_lines_);
-    const int64_t pitch = as_one ? shape_.walked : round_up(across, kLinesTileRows);
-    const int64_t plane_rows =
-        as_one ? round_up((block.lines - 1) * pitch + across, kLinesTileRows) : block.lines * pitch;
-    std::fill(rows, rows + block.planes * plane_rows, -1LL);
-    for (int64_t p = 0; p < block.planes; ++p) {
-      for (int64_t line = 0; line < block.lines; ++line) {
-        const int64_t first = ((block.plane0 + p) * down + block.line0 + line) * across;
-        const int64_t row = view_.c_rows ? view_.c_rows->row(first) : first;
-        long long* to = rows + p * plane_rows + line * pitch;
-        for (int64_t i = 0; i < across; ++i) to[i] = row + i * apart;
-      }
-    }
-    return block.planes * plane_rows / kLinesTileRows;
-  }
 
   // What the groups of a block read and write, where each takes parts of lines of memory that the hardware
   // does not see coming.
-  Ahead input_of(const Buffers& buffers, const Block& block) const {
+  Ahead input_of(const Buffers& buffers, const LineBlock& block) const {
     const LinesAxis &y = shape_.y, &z = shape_.z;
     if (block.planes > 1 && z.positions > 1) return {};
     const Window& w = *view_.window;
@@ -381,7 +205,7 @@ class AmxLinesKernel : public CpuKernel {
     return {image + from * w.axes[1].stride * element_,
             image + ((block.planes - 1) * w.image_stride + to * w.axes[1].stride) * element_};
   }
-  Ahead output_of(const Buffers& buffers, const Block& block) const {
+  Ahead output_of(const Buffers& buffers, const LineBlock& block) const {
     const int64_t down = shape_.y.positions, across = shape_.x.positions;
     const int64_t first = (block.plane0 * down + block.line0) * across;
     const int64_t last = ((block.plane0 + block.planes - 1) * down + block.line0 + block.lines) * across - 1;
@@ -410,29 +234,29 @@ class AmxLinesKernel : public CpuKernel {
                       int64_t tails, const char* packed, tsr::EpilogueArgs epilogue, char* space) const {
     auto* rows = reinterpret_cast<long long*>(space + sums_bytes());
     char* copy = space + sums_bytes() + table_bytes();
-    const Block block = this->block(index);
+    const LineBlock block = lines_.block(index);
     Ahead next_input, next_output;
-    if (view_.groups > 1 && index + 1 < blocks()) {
-      next_input = input_of(buffers, this->block(index + 1));
-      next_output = output_of(buffers, this->block(index + 1));
+    if (view_.groups > 1 && index + 1 < lines_.blocks()) {
+      next_input = input_of(buffers, lines_.block(index + 1));
+      next_output = output_of(buffers, lines_.block(index + 1));
     }
     tsr::AmxArgs args{};
     args.epilogue = &epilogue;
     args.partial = reinterpret_cast<float*>(space);
     args.first = args.last = 1;
     args.left = copy;
-    args.left_stride = row_bytes_;
-    args.tile_at = tile_at_.data();
-    args.step_at = step_at_.data();
+    args.left_stride = lines_.row_bytes();
+    args.tile_at = lines_.tile_at().data();
+    args.step_at = lines_.step_at().data();
     args.steps = steps;
     args.tails = tails;
-    args.rows = place_rows(block, rows) * kLinesTileRows;
+    args.rows = lines_.place_rows(block, rows) * kLinesTileRows;
     epilogue.rows = rows;
     for (int64_t g = group0; g < group1; ++g) {
       next_input.fetch(g - group0, group1 - group0);
       next_output.fetch(g - group0, group1 - group0);
       set_group(epilogue, buffers, g);
-      if (steps + tails > 0) copy_lines(group_a(buffers, g), block, copy);
+      if (steps + tails > 0) lines_.copy(group_a(buffers, g), block, copy);
       for (int64_t p = 0; p < columns(); ++p) {
         args.right = packed + (g * columns() + p) * panel_bytes();
         args.col0 = p * config_.tile_n;
@@ -445,14 +269,11 @@ class AmxLinesKernel : public CpuKernel {
   int64_t element_;
   int group_;
   int64_t step_;  // elements of k in one tile
-  LinesShape shape_;
+  LineCopies lines_;
+  const LinesShape& shape_;
   int64_t steps_;
   bool tails_apart_;           // the unit's: some part has steps of both lengths
   std::vector<int64_t> taps_;  // of B's blocks, in the order of the runs
-  std::vector<int64_t> phase_lines_;
-  std::vector<long long> tile_at_, step_at_;
-  int64_t planes_ = 1, block_lines_ = 1, block_planes_ = 1;
-  int64_t line_bytes_ = 0, tap_plane_ = 0, plane_bytes_ = 0, row_bytes_ = 0, copy_bytes_ = 0;
 };
 
 }  // namespace
