@@ -17,6 +17,8 @@ struct GroupsLines {
   static constexpr long long kSlot = M::kSlot;
   static constexpr int kUnit = M::kBackward ? M::kStride : 1;
   static constexpr int B = (C::tile_m + kUnit - 1) / kUnit * kUnit;  // columns of a tile
+  // Sums go past the caches: Config::streams says that the result is far beyond them.
+  static constexpr bool kStreams = requires { C::streams; };
 
   // A tile of columns of one line.
   struct Job {
@@ -32,6 +34,7 @@ struct GroupsLines {
     long long o, fresh;                      // first channel, and first that no other chunk stores
     bool reads_whole;                        // vectors may be read whole
     bool whole;                              // all lanes go to memory as they are
+    bool streams;                            // ... and in whole lines of memory
     long long image, block_line;             // of blocks: the image (n, d), and the first line of pixels
     Stream<false> next_in;
     Stream<true> next_out;
@@ -92,6 +95,9 @@ struct GroupsLines {
       constexpr int kSize = bytes_of(C::type_out);
       char* out = static_cast<char*>(e.c) + ((at.row + at.out_col) * e.c_stride + at.o) * kSize;
       const long long stride = e.c_stride * kSize;
+      if constexpr (kStreams) {
+        if (at.streams) return stream_lanes<kEdge>(at, out, stride, acc);
+      }
       each<B>([&](auto b) __attribute__((always_inline)) {
         char* to = out;
         out += stride;
@@ -112,6 +118,25 @@ struct GroupsLines {
     } else {
       finish(at, sums);
     }
+  }
+
+  template <bool kEdge>
+  static TSR_INLINE void stream_lanes(const Job& at, char* out, long long stride, const F (&acc)[B][V]) {
+    constexpr int kSize = bytes_of(C::type_out);
+    each<B>([&](auto b) __attribute__((always_inline)) {
+      char* to = out;
+      out += stride;
+      if (kEdge && !within(at.out_col + b.value, at.out_w)) return;
+      each<V>([&](auto v) __attribute__((always_inline)) {
+        const F sum = acc[b.value][v.value];
+        if constexpr (C::type_out == Type::f32) {
+          stream_whole(to + v.value * L * kSize, sum);
+        } else {
+          static_assert(C::type_out == Type::bf16);
+          stream_whole(to + v.value * L * kSize, float_to_bf16<L>(sum));
+        }
+      });
+    });
   }
 
   // Sums that go to memory as they are, of the lanes that hold channels.
@@ -212,7 +237,7 @@ struct GroupsLines {
       const long long turns =
           (l1 - l0) * (args.chunk_end - args.chunk_begin) * ((end - first) / (B / kUnit) + 1);
       job.next_in = groups_next_lines<M::kInSize>(args, l1, l2, turns);
-      if (args.fetch && !M::kBlocked) {
+      if (args.fetch && !M::kBlocked && !kStreams) {
         const long long line_c = args.out_w * args.epilogue.c_stride * bytes_of(C::type_out);
         const char* c = static_cast<const char*>(args.epilogue.c) + GroupsLine(args, l1).line() * line_c;
         job.next_out = Stream<true>(c, c + (l2 - l1) * line_c, turns);
@@ -223,6 +248,13 @@ struct GroupsLines {
         job.o = M::first_channel(args, q);
         job.fresh = q * M::kChannels;
         job.whole = args.epilogue.plain && M::kUsed == L && job.o + M::kChannels <= args.out_channels;
+        if constexpr (kStreams) {
+          constexpr int kSize = bytes_of(C::type_out);
+          job.streams = (reinterpret_cast<unsigned long long>(args.epilogue.c) |
+                         args.epilogue.c_stride * kSize | job.o * kSize) %
+                            64 ==
+                        0;
+        }
         const float* panel = args.panels + q * chunk_floats;
         GroupsLine at(args, l0);
         for (long long l = l0; l < l1; ++l, at.next()) {
@@ -241,6 +273,7 @@ struct GroupsLines {
         }
       }
     }
+    if constexpr (kStreams) asm volatile("sfence" ::: "memory");
   }
 
   // Rows of weights that are contiguous per lane, turned.

@@ -55,7 +55,7 @@ void add_lines(Prelude& prelude, const GemmView& v, const Instruction& inst) {
 }
 
 // The filter along its last axis, and the channels of a group: of the operand read, and of the one walked.
-void add_window(Prelude& prelude, const GemmView& v, const KernelConfig& c) {
+void add_window(Prelude& prelude, const GemmView& v, const KernelConfig& c, const ArchSpec& a) {
   const GroupsShape shape = groups_shape(v, c);
   const WindowAxis& w = shape.axes[2];
   const struct {
@@ -66,6 +66,7 @@ void add_window(Prelude& prelude, const GemmView& v, const KernelConfig& c) {
                  {"taps_h", shape.axes[1].taps}, {"taps_w", w.taps},         {"step_w", w.step},
                  {"spread_w", w.spread},         {"divide_w", w.divide}};
   for (const auto& n : numbers) prelude.number(n.name, static_cast<int>(n.value));
+  if (groups_stream(v, c, a)) prelude.number("streams", 1);
 }
 
 // Of the filter: a transform is nested over the axes that have more than one.
@@ -95,7 +96,7 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
     if (lines) add_lines(prelude, v, inst);
     if (family.transforms) add_taps(prelude, *v.window);
     if (family.walks_window) {
-      add_window(prelude, v, c);
+      add_window(prelude, v, c, a);
     } else if (lines || (v.window && v.window->divisor() > 1)) {
       prelude.number("row_table", 1);  // see strided_parts()
     }

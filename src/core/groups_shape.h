@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "core/arch_spec.h"
 #include "core/gemm_view.h"
 #include "tessera/kernel_config.h"
 
@@ -35,5 +36,9 @@ struct GroupsShape {
 
 // `v` must have a window.
 GroupsShape groups_shape(const GemmView& v, const KernelConfig& c);
+
+// Whether the result goes to memory past the caches: what is left of it in half of the last-level cache is
+// not worth reading its lines before they are written. Chunks are whole lines of memory then.
+bool groups_stream(const GemmView& v, const KernelConfig& c, const ArchSpec& a);
 
 }  // namespace tessera
