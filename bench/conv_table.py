@@ -21,11 +21,22 @@ ORDER = ("dense", "dense 1x1", "c up to 4, one group", "groups, c of 16 and more
          "several outputs per channel", "depthwise")
 
 
-def class_of(problem):
+CUTS = (  # across the classes: name, what belongs to it of groups, channels, the input's and the filter's extents
+    ("depthwise, 3-D", lambda g, c, k, size, filter: g > 1 and c == k == 1 and len(filter) == 3),
+    ("depthwise, 5x5 and larger", lambda g, c, k, size, filter: g > 1 and c == k == 1 and len(filter) == 2 and min(filter) >= 5),
+    ("odd channels, one group, c above 4", lambda g, c, k, size, filter: g == 1 and c > 4 and (c % 2 or k % 2)),
+    ("images of 7x7", lambda g, c, k, size, filter: size == [7, 7]),
+)
+
+
+def shape(problem):
     fields = dict(word.split("=", 1) for word in problem.split()[1:])
-    g, c, k = (int(fields.get(name, 1)) for name in "gck")
-    one = set(fields["filter"].split("x")) == {"1"}
-    return next(name for name, fits in CLASSES if fits(g, c, k, one))
+    return *(int(fields.get(name, 1)) for name in "gck"), *([int(x) for x in fields[name].split("x")] for name in ("in", "filter"))
+
+
+def class_of(problem):
+    g, c, k, _, taps = shape(problem)
+    return next(name for name, fits in CLASSES if fits(g, c, k, set(taps) == {1}))
 
 
 def mean(values):
@@ -44,8 +55,11 @@ def main(paths):
     row = lambda name, cells: print("| " + " | ".join([name, *cells]) + " |")
     row("class", [os.path.basename(p).removesuffix(".csv") for p in paths])
     row("---", ["---"] * len(paths))
-    for name in ("all", *ORDER):
-        members = [[s for s, r in f if name == "all" or class_of(r["problem"]) == name] for f in files]
+    belongs = {"all": lambda problem: True}
+    belongs |= {name: lambda problem, name=name: class_of(problem) == name for name in ORDER}
+    belongs |= {name: lambda problem, fits=fits: fits(*shape(problem)) for name, fits in CUTS}
+    for name, fits in belongs.items():
+        members = [[s for s, r in f if fits(r["problem"])] for f in files]
         row(name, [f"{mean(m):.2f} ({len(m)})" if m else "" for m in members])
     ordered = [sorted(s for s, _ in f) for f in files]
     row("median", [f"{(o[(len(o) - 1) // 2] + o[len(o) // 2]) / 2:.2f}" for o in ordered])
