@@ -21,6 +21,20 @@ void copy_pieces_avx512(char* to, int64_t to_step, const char* from, int64_t fro
   }
 }
 
+void stream_pieces_avx512(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t bytes,
+                          int64_t count) {
+  for (; count > 0; --count, to += to_step, from += from_step) {
+    int64_t i = -reinterpret_cast<intptr_t>(to) & 63;
+    if (i > bytes) i = bytes;
+    const __mmask64 before = (__mmask64{1} << i) - 1;
+    if (before) _mm512_mask_storeu_epi8(to, before, _mm512_maskz_loadu_epi8(before, from));
+    for (; i + 64 <= bytes; i += 64)
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
+    const __mmask64 rest = (__mmask64{1} << (bytes - i)) - 1;
+    if (rest) _mm512_mask_storeu_epi8(to + i, rest, _mm512_maskz_loadu_epi8(rest, from + i));
+  }
+}
+
 void widen_pixels_avx512(char* to, const char* from, int64_t channels, int64_t wide, int64_t count) {
   if (wide > 32) {
     for (int64_t i = 0; i < count; ++i, to += wide * 2, from += channels * 2) {

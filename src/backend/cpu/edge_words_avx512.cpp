@@ -17,8 +17,8 @@ struct EdgeWords {
   // Signed A is moved up by 128, since the instruction wants it unsigned, and 128 times each column taken
   // off.
   static constexpr bool kOffset = kA == DType::i8;
-  // Rows at a time: accumulators, a vector of each column and one of A fit the registers.
-  static constexpr int kRows = 6;
+  // Rows at a time: their lanes are added up together.
+  static constexpr int kRows = 4;
 
   static inline __m512i upper_bits() { return _mm512_set1_epi32(static_cast<int>(0x80808080u)); }
 
@@ -42,6 +42,22 @@ struct EdgeWords {
     }
   }
 
+  static inline __m512i add(__m512i x, __m512i y) {
+    if constexpr (kFloat) {
+      return _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(y)));
+    } else {
+      return _mm512_add_epi32(x, y);
+    }
+  }
+  // The sums of four vectors' lanes.
+  static inline __m128i sums(__m512i a, __m512i b, __m512i c, __m512i d) {
+    const __m512i ab = add(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    const __m512i cd = add(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    __m512i all = add(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+    all = add(all, _mm512_shuffle_i64x2(all, all, 0x4e));
+    return _mm512_castsi512_si128(add(all, _mm512_shuffle_i64x2(all, all, 0xb1)));
+  }
+
   template <int kHeight, int kCols>
   static inline void step(__m512i (&acc)[kHeight][kCols], const EdgeColumns& e, const char* a, int64_t at,
                           __mmask64 mask) {
@@ -49,7 +65,7 @@ struct EdgeWords {
 #pragma GCC unroll 4
     for (int j = 0; j < kCols; ++j)
       right[j] = _mm512_maskz_loadu_epi8(mask, static_cast<const char*>(e.b) + j * e.b_stride + at);
-#pragma GCC unroll 6
+#pragma GCC unroll 4
     for (int i = 0; i < kHeight; ++i) {
       __m512i left = _mm512_maskz_loadu_epi8(mask, a + i * e.a_stride + at);
       if constexpr (kOffset) left = _mm512_xor_si512(left, upper_bits());
@@ -62,7 +78,7 @@ struct EdgeWords {
   static inline void some_rows(const EdgeColumns& e, int64_t row, const uint32_t (&offset)[kCols]) {
     const char* a = static_cast<const char*>(e.a) + row * e.a_stride;
     __m512i acc[kHeight][kCols];
-#pragma GCC unroll 6
+#pragma GCC unroll 4
     for (int i = 0; i < kHeight; ++i) {
 #pragma GCC unroll 4
       for (int j = 0; j < kCols; ++j) acc[i][j] = _mm512_setzero_si512();
@@ -71,13 +87,19 @@ struct EdgeWords {
     int64_t at = 0;
     for (; at + 64 <= bytes; at += 64) step(acc, e, a, at, ~__mmask64{0});
     if (at < bytes) step(acc, e, a, at, (__mmask64{1} << (bytes - at)) - 1);
-    char* sums = static_cast<char*>(e.sums) + row * e.sums_stride;
-#pragma GCC unroll 6
-    for (int i = 0; i < kHeight; ++i) {
+    char* to = static_cast<char*>(e.sums) + row * e.sums_stride;
 #pragma GCC unroll 4
-      for (int j = 0; j < kCols; ++j) {
-        const uint32_t s = sum(acc[i][j]) - (kOffset ? offset[j] : 0);
-        std::memcpy(sums + i * e.sums_stride + j * 4, &s, 4);
+    for (int j = 0; j < kCols; ++j) {
+      uint32_t s[kHeight];
+      if constexpr (kHeight == 4) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(s), sums(acc[0][j], acc[1][j], acc[2][j], acc[3][j]));
+      } else {
+        s[0] = sum(acc[0][j]);
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < kHeight; ++i) {
+        s[i] -= kOffset ? offset[j] : 0;
+        std::memcpy(to + i * e.sums_stride + j * 4, &s[i], 4);
       }
     }
   }

@@ -252,7 +252,8 @@ void whole_steps(const PanelSource& s, const PanelShape& shape, int lane, uint32
   words += lane;
   int64_t i = 0;
   if (k_bytes >= kFarRow && k_bytes * shape.depth >= kFarBytes) {
-    for (; i + kAhead < steps; ++i, row += step_bytes, words += width) {
+    const int64_t end = shape.more ? steps : steps - kAhead;
+    for (; i < end; ++i, row += step_bytes, words += width) {
       const char* ahead = row + kAhead * step_bytes;
       for (int j = 0; j < W::kGroup; ++j, ahead += k_bytes) {
         for (int b = 0; b < live * W::kBytes; b += 64) _mm_prefetch(ahead + b, _MM_HINT_T0);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend/cpu/arena.h"
+#include "backend/cpu/copy_pieces.h"
 #include "backend/cpu/edge_columns.h"
 #include "backend/cpu/packed_operands.h"
 #include "backend/cpu/packed_plan.h"
@@ -74,12 +75,13 @@ class PackedKernel : public CpuKernel {
           sums(b + plan.b_bytes),
           c_table(reinterpret_cast<long long*>(sums + plan.sums_bytes)),
           edge(sums + plan.sums_bytes + plan.c_table_bytes),
-          a_table(reinterpret_cast<const char**>(sums + plan.sums_bytes + plan.c_table_bytes +
-                                                 plan.edge_bytes)) {}
+          a_table(reinterpret_cast<const char**>(edge + plan.edge_bytes)),
+          c(edge + plan.edge_bytes + plan.a_table_bytes) {}
     char *a, *b, *sums;
     long long* c_table;
     char* edge;
     const char** a_table;
+    char* c;
   };
 
   // Stores past the caches are seen before those that follow.
@@ -104,9 +106,13 @@ class PackedKernel : public CpuKernel {
     const bool split = config_.split_k > 1, has_edge = plan_.edge > 0 && t.n1 == plan_.n;
     if (has_edge && plan_.edge_bytes > 0) gather_edge(b, space.edge);
 
+    // Where C is added to, it is read anyway.
+    const bool buffers_c = plan_.buffers_c && epilogue.beta == 0.0f;
+    const auto c = static_cast<char*>(epilogue.c);
+
     tsr::PackedArgs args{};
     args.epilogue = &epilogue;
-    args.far_c = plan_.far_c;
+    args.far_c = buffers_c ? tsr::kFarIgnored : plan_.far_c;
     args.partial_stride = split ? round_up(view_.n, plan_.tile_n) : plan_.cols;
     for (int64_t n0 = t.n0; n0 < t.n1; n0 += plan_.cols) {
       const int64_t n1 = std::min(n0 + plan_.cols, t.n1);
@@ -122,16 +128,33 @@ class PackedKernel : public CpuKernel {
           const int64_t m1 = t.m1 - m0 - plan_.rows < plan_.tile_m ? t.m1 : m0 + plan_.rows;
           const PackedBlock block{m0, m1, k0, depth};
           set_rows(a, block, space, epilogue, args);
+          if (buffers_c) set_buffer(block, space.c, epilogue);
           for (int64_t n = n0; n < n1; n += plan_.strip) {
-            run_panels(b, t, block, n, std::min(n + plan_.strip, n1), space.b,
+            run_panels(a, b, t, block, n, std::min(n + plan_.strip, n1), space.b,
                        sums + ((m0 - t.m0) * args.partial_stride + n - n0) * 4, args);
           }
-          if (has_edge && n1 == plan_.n && args.last) edge_rows(a, b, space.edge, m0, m1, epilogue);
+          const bool edge_too = has_edge && n1 == plan_.n && args.last;
+          if (edge_too) edge_rows(a, b, space.edge, m0, m1, epilogue);
+          if (buffers_c) empty_buffer(block, n0, edge_too ? view_.n : n1, space.c, c);
           m0 = m1;
         }
       }
     }
-    if (plan_.far_c == tsr::kFarStreamed) fence();
+    if (plan_.far_c == tsr::kFarStreamed || buffers_c) fence();
+  }
+
+  // The rows of a block of C in `buffer`, each from the beginning of a line.
+  void set_buffer(const PackedBlock& block, char* buffer, tsr::EpilogueArgs& epilogue) const {
+    const int64_t step = plan_.c_row_bytes();
+    epilogue.c = reinterpret_cast<void*>(reinterpret_cast<intptr_t>(buffer) - block.m0 * step);
+    epilogue.c_stride = step / bytes_of(view_.c.type);
+  }
+
+  // Columns [n0, n1) of them to C itself.
+  void empty_buffer(const PackedBlock& block, int64_t n0, int64_t n1, const char* buffer, char* c) const {
+    const int64_t size = bytes_of(view_.c.type), step = view_.c.row_stride * size;
+    stream_pieces_avx512(c + block.m0 * step + n0 * size, step, buffer + n0 * size, plan_.c_row_bytes(),
+                         (n1 - n0) * size, block.rows());
   }
 
   // The rows of a block: of A, packed where that is wanted, and of C.
@@ -151,8 +174,8 @@ class PackedKernel : public CpuKernel {
 
   // The block times the panels of columns [n0, n1), which its task's first block packs; sums between blocks
   // of k at `sums`.
-  void run_panels(const char* b, const PackedTask& t, const PackedBlock& block, int64_t n0, int64_t n1,
-                  char* packed, char* sums, tsr::PackedArgs& args) const {
+  void run_panels(const char* a, const char* b, const PackedTask& t, const PackedBlock& block, int64_t n0,
+                  int64_t n1, char* packed, char* sums, tsr::PackedArgs& args) const {
     const int64_t tile_n = plan_.tile_n, panel = plan_.panel_b(block.depth);
     const bool keeps_b = plan_.keeps_b(t.m1 - t.m0), first = block.m0 == t.m0;
     const bool whole = plan_.by_blocks && !plan_.b_in_place;  // all panels of the columns are packed first
@@ -169,6 +192,7 @@ class PackedKernel : public CpuKernel {
       } else {
         set_ahead(args, ahead && n + tile_n < n1, panel);
       }
+      if (plan_.fetches_a && n + tile_n >= t.n1) set_rows_ahead(args, a, t, block);
       args.partial = args.first && args.last ? nullptr : sums + (n - n0) * 4;
       entry_(&args);
     }
@@ -196,6 +220,15 @@ class PackedKernel : public CpuKernel {
     args.b = own;
     if (plan_.flip_a)
       args.start = reinterpret_cast<const int*>(own + ceil_div(block.depth, plan_.group) * step);
+  }
+
+  // The rows of A of the next block of the task.
+  void set_rows_ahead(tsr::PackedArgs& args, const char* a, const PackedTask& t,
+                      const PackedBlock& block) const {
+    if (block.m1 >= t.m1) return;
+    const int64_t size = bytes_of(view_.a.type), row = view_.a.row_stride * size;
+    args.next_b = a + block.m1 * row + block.k0 * size;
+    args.next_b_bytes = std::min(plan_.rows, t.m1 - block.m1) * row;
   }
 
   // Where the next panel is packed already, the call fetches it while it works on this one.
@@ -243,6 +276,14 @@ class PackedKernel : public CpuKernel {
     columns.b_stride = (plan_.edge_bytes > 0 ? view_.k : view_.b.col_stride) * size;
     columns.k = view_.k;
     columns.cols = static_cast<int>(plan_.edge);
+    if (view_.epilogue.count == 0 && epilogue.plain && view_.c.type == view_.acc && !view_.c_rows) {
+      const int64_t c_row = epilogue.c_stride * 4;
+      columns.a = a + m0 * columns.a_stride;
+      columns.rows = m1 - m0;
+      columns.sums = static_cast<char*>(epilogue.c) + m0 * c_row + plan_.n * 4;
+      columns.sums_stride = c_row;
+      return edge_dot_(columns);
+    }
     columns.sums = sums;
     columns.sums_stride = kStride * 4;
     tsr::PackedArgs args{};

@@ -27,9 +27,9 @@ PackedOperands::PackedOperands(const GemmView& view, const PackedPlan& plan, std
 }
 
 void PackedOperands::pack_b_panel(const char* b, const Operand& o, int64_t k0, int64_t depth, int64_t n0,
-                                  int64_t n1, void* out, bool stream) const {
+                                  int64_t n1, void* out, bool stream, bool more) const {
   const int tile_n = plan_.tile_n, live = static_cast<int>(std::min<int64_t>(tile_n, n1 - n0));
-  const PanelShape shape{depth, live, tile_n, plan_.flip_a, stream};
+  const PanelShape shape{depth, live, tile_n, plan_.flip_a, stream, more};
   PanelSource words{b, o.row_stride, o.col_stride, o.type, plan_.group, false};
   if (o.patches) {
     return pack_patch_panel(pack_panel_, pack_scattered_, *view_.window, words, {k0, depth, n0, live}, tile_n,
@@ -52,7 +52,8 @@ void PackedOperands::pack_b_block(const char* b, int64_t k0, int64_t depth, int6
   for (int64_t k = 0; k < depth; k += chunk) {
     for (int64_t n = n0; n < n1; n += tile_n) {
       pack_b_panel(b, view_.b, k0 + k, std::min(chunk, depth - k), n, n1,
-                   out + (n - n0) / tile_n * panel + k / plan_.group * tile_n * 4);
+                   out + (n - n0) / tile_n * panel + k / plan_.group * tile_n * 4, false,
+                   k + 2 * chunk <= depth);
     }
   }
 }

@@ -23,9 +23,10 @@ class PackedOperands {
   // `view` and `plan` stay where they are. `taps`: of B's blocks, those in use; empty: all.
   PackedOperands(const GemmView& view, const PackedPlan& plan, std::vector<int64_t> taps, int vector_bits);
 
-  // A panel of columns [n0, n1), at most tile_n, of B, which lies as `o` says; `stream`: see PanelShape.
+  // A panel of columns [n0, n1), at most tile_n, of B, which lies as `o` says; `stream` and `more`:
+  // see PanelShape.
   void pack_b_panel(const char* b, const Operand& o, int64_t k0, int64_t depth, int64_t n0, int64_t n1,
-                    void* out, bool stream = false) const;
+                    void* out, bool stream = false, bool more = false) const;
   // All panels of columns [n0, n1) of a B whose columns are contiguous.
   void pack_b_block(const char* b, int64_t k0, int64_t depth, int64_t n0, int64_t n1, char* out) const;
 

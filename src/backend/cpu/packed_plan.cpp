@@ -37,7 +37,7 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
       flip_a(flip),
       taps_in_place(view.a.patches && !config.pack_a),
       b_in_place(!config.pack_b),
-      by_blocks(view.b.row_major() && view.b.row_stride != 1 && !view.b_prepacked && !flip_a),
+      by_blocks(shares_lines(view)),
       copies_b(!view.b_prepacked && (!b_in_place || n % tile_n != 0)) {
   all_rows = packs_all_rows(view);
   pack_a = !taps_in_place && (config.pack_a || flip_a || !a_fits_in_place(view, inst));
@@ -50,6 +50,9 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
   far_c = how_far_c(view, arch);
   choose_depth(view, config);
   fetches_b = fetch_pays(view, arch);
+  c_row_bytes_ = round_up(view.n * bytes_of(view.c.type), kCacheLine);
+  buffers_c = buffer_pays(view, config, inst, arch);
+  fetches_a = far_a(view, arch);
   choose_rows(view, config, arch);
   choose_cols(view, config, arch);
   strip = cols;
@@ -57,7 +60,15 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
     strip = std::min(cols, std::max<int64_t>(arch.l2.bytes / 2 / panel_b(depth), 1) * tile_n);
   count_bytes(view, config.split_k);
   one_block = tasks.size() == 1 && !pack_a && !copies_b && most_k <= depth && !view.c_rows &&
-              edge_bytes + a_table_bytes == 0;
+              edge_bytes + a_table_bytes + c_bytes == 0;
+}
+
+// Rows of B that several panels take parts of, or so much of that a panel's part is a run of lines; of
+// patches, which lie close to one another, much is worked out for all panels at once.
+bool PackedPlan::shares_lines(const GemmView& view) const {
+  const int size = bytes_of(view.b.type);
+  return view.b.row_major() && view.b.row_stride != 1 && !view.b_prepacked && !flip_a &&
+         (view.b.patches || size == 4 || tile_n * size < kCacheLine);
 }
 
 // Whether few columns past whole vectors are worth dot products where a word holds several elements of k: a
@@ -65,12 +76,14 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
 // to add up lanes. (edge_dot, which the config says, is for f32.)
 bool PackedPlan::words_at_edge(const GemmView& view, const KernelConfig& config, const Instruction& inst,
                                const ArchSpec& arch) const {
-  constexpr int64_t kWords = 24, kMostColumns = 640;
+  constexpr int64_t kMostColumns = 640;
+  const bool to_c = view.c.type == view.acc && view.epilogue.count == 0;  // written there at once
+  const int64_t words = to_c ? 12 : 24;
   const bool instruction = inst.name == "dpbf16" || inst.name == "vnni";
   return instruction && arch.vector_bits == 512 && view.plain() && view.a.row_major() && !view.b_prepacked &&
          compute_type(view.a.type, inst) == view.a.type && compute_type(view.b.type, inst) == view.b.type &&
          config.split_k == 1 && view.n <= kMostColumns &&
-         ceil_div(view.k, group) >= kWords * std::max<int64_t>(edge_columns(view, config), 1);
+         ceil_div(view.k, group) >= words * std::max<int64_t>(edge_columns(view, config), 1);
 }
 
 // Whether the kernel can take its words of A from where they lie: 32-bit words of whole k groups, a whole
@@ -91,6 +104,14 @@ bool PackedPlan::fetch_pays(const GemmView& view, const ArchSpec& arch) const {
          column * view.n > arch.l2.bytes / 2 && column * tile_n <= arch.l2.bytes / 8;
 }
 
+// Rows of A side by side in memory, so many that they come from beyond the caches, or nearly so, and each
+// used for few panels.
+bool PackedPlan::far_a(const GemmView& view, const ArchSpec& arch) const {
+  const Operand& a = view.a;
+  return a.plain() && a.row_major() && a.row_stride < 2 * depth && most_n <= 4 * tile_n &&
+         most_m * a.row_stride * bytes_of(a.type) > arch.l3.bytes / 8;
+}
+
 // C is far beyond L2, where a row tile's lines of it are no run that the processor sees coming: more panels
 // than one, or narrow rows amid those of other groups, or rows of one strided part. What is left of it in
 // half of the last-level cache is not worth reading its lines before they are written.
@@ -98,8 +119,25 @@ tsr::FarC PackedPlan::how_far_c(const GemmView& view, const ArchSpec& arch) cons
   const bool scattered = view.c_rows || (n <= tile_n && view.groups > 1 && view.c.row_stride > view.n);
   const int64_t row = view.c.row_stride * bytes_of(view.c.type), bytes = row * (scattered ? view.m : most_m);
   if (bytes <= arch.l2.bytes || (n <= tile_n && !scattered)) return tsr::kFarIgnored;
-  const bool streamed = !scattered && bytes > arch.l3.bytes / 2 && row % kCacheLine == 0;
-  return streamed ? tsr::kFarStreamed : tsr::kFarFetched;
+  return !scattered && past_caches(view, arch) && row % kCacheLine == 0 ? tsr::kFarStreamed
+                                                                        : tsr::kFarFetched;
+}
+
+bool PackedPlan::past_caches(const GemmView& view, const ArchSpec& arch) const {
+  return most_m * view.c.row_stride * bytes_of(view.c.type) > arch.l3.bytes / 2;
+}
+
+// Rows of such a C that are no lines: lines would be read before parts of them are written, for longer than
+// its elements are computed. Beside packed B a few whole rows stay in L2 until they are written.
+bool PackedPlan::buffer_pays(const GemmView& view, const KernelConfig& config, const Instruction& inst,
+                             const ArchSpec& arch) const {
+  const double k = static_cast<double>(most_k), size = bytes_of(view.c.type);
+  return k * arch.dram.bytes_per_cycle < size * inst.flops_per_cycle && far_c == tsr::kFarFetched &&
+         past_caches(view, arch) && !view.c_rows && most_n > tile_n &&
+         view.c.row_stride * bytes_of(view.c.type) % kCacheLine != 0 && arch.vector_bits == 512 &&
+         config.split_k == 1 && config.block_m == 0 && depth >= most_k && !b_in_place &&
+         c_row_bytes_ * tile_m <= arch.l2.bytes / 4 &&
+         panel_b(depth) * ceil_div(most_n, tile_n) <= arch.l2.bytes * 3 / 4;
 }
 
 // The grid of pieces that costs the slowest thread least. Packing an element costs about as much as
@@ -168,14 +206,15 @@ void PackedPlan::choose_depth(const GemmView& view, const KernelConfig& c) {
 }
 
 // Whole tiles; where the config leaves it open, so that a block of A stays in three quarters of L2 while the
-// panels of B pass over it, or in a third of that between the only panel and the columns past it.
+// panels of B pass over it, or in a third of that between the only panel and the columns past it, or while
+// the next block is fetched.
 void PackedPlan::choose_rows(const GemmView& view, const KernelConfig& c, const ArchSpec& arch) {
   rows = round_up(c.block_m > 0 ? c.block_m : most_m, tile_m);
   if (taps_in_place) {
     rows = std::min(rows, std::max<int64_t>(kMostTable / table_row_bytes(view) / tile_m, 1) * tile_m);
   }
-  if (c.block_m == 0 && (pack_a || most_n > tile_n || edge > 0)) {
-    const int64_t kept = arch.l2.bytes * 3 / 4 / (edge > 0 && most_n <= tile_n ? 3 : 1);
+  if (c.block_m == 0 && (pack_a || most_n > tile_n || edge > 0 || fetches_a)) {
+    const int64_t kept = arch.l2.bytes * 3 / 4 / ((edge > 0 || fetches_a) && most_n <= tile_n ? 3 : 1);
     const int64_t fit = kept / (ceil_div(depth, group) * 4) / tile_m * tile_m;
     rows = std::min(rows, std::max<int64_t>(fit, tile_m));
   }
@@ -185,7 +224,8 @@ void PackedPlan::choose_rows(const GemmView& view, const KernelConfig& c, const 
   const bool far_rows = c_row >= kPageBytes || (far_c != tsr::kFarIgnored && most_n > tile_n);
   if (c.block_m == 0 && far_rows && !b_in_place && depth >= most_k &&
       panel_b(depth) * ceil_div(most_n, tile_n) <= arch.l2.bytes * 3 / 4) {
-    const int64_t at_hand = std::max(kRowsAtHand, kRowBytesAtHand / std::max<int64_t>(c_row, 1));
+    const int64_t at_hand = buffers_c ? arch.l2.bytes / 4 / c_row_bytes_
+                                      : std::max(kRowsAtHand, kRowBytesAtHand / std::max<int64_t>(c_row, 1));
     rows = std::min(rows, std::max(at_hand / tile_m, int64_t{1}) * tile_m);
   }
   rows = round_up(ceil_div(most_m, blocks(most_m, rows)), tile_m);  // blocks of equal size
@@ -224,6 +264,7 @@ void PackedPlan::count_bytes(const GemmView& view, int split_k) {
   if (view.c_rows) c_table_bytes = lines(most_rows() * static_cast<int64_t>(sizeof(long long)));
   if (edge > 0 && view.b.row_stride != 1) edge_bytes = lines(edge * view.k * bytes_of(view.b.type));
   if (taps_in_place) a_table_bytes = lines(most_rows() * table_row_bytes(view));
+  if (buffers_c) c_bytes = lines(most_rows() * c_row_bytes_);
   if (split_k > 1) part_bytes = lines(view.m * round_up(view.n, tile_n) * 4);
 }
 

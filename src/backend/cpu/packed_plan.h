@@ -36,8 +36,10 @@ struct PackedPlan {
   bool b_in_place;  // but for a last panel that is not whole
   bool by_blocks;   // all panels of a block are packed at once: lines of memory run across them
   tsr::FarC far_c;  // how the kernel writes C
+  bool buffers_c;   // instead, rows of a block are computed apart and written past the caches from there
   bool copies_b;    // there are panels to pack
   bool fetches_b;   // what the next one is packed from is fetched while one is used
+  bool fetches_a;   // the next block's rows of A are fetched while the last panel of one is used
   bool one_block;   // nothing is copied and no sums are kept: a run needs no workspace
   std::vector<PackedTask> tasks;
   int64_t most_m = 0, most_n = 0, most_k = 0;  // of a task
@@ -45,11 +47,12 @@ struct PackedPlan {
   int64_t strip;  // of a block's columns, those whose panels of B are packed at once
 
   // Bytes of the workspace: of each thread A, panels of B, sums between blocks of k, where rows of C lie, the
-  // edge's columns, where taps lie; of each part of k its sums.
-  int64_t a_bytes = 0, b_bytes = 0, sums_bytes = 0, c_table_bytes = 0, edge_bytes = 0, a_table_bytes = 0;
+  // edge's columns, where taps lie, rows of C; of each part of k its sums.
+  int64_t a_bytes = 0, b_bytes = 0, sums_bytes = 0, c_table_bytes = 0, edge_bytes = 0, a_table_bytes = 0,
+          c_bytes = 0;
   int64_t part_bytes = 0;
   int64_t thread_bytes() const {
-    return a_bytes + b_bytes + sums_bytes + c_table_bytes + edge_bytes + a_table_bytes;
+    return a_bytes + b_bytes + sums_bytes + c_table_bytes + edge_bytes + a_table_bytes + c_bytes;
   }
 
   int64_t panel_b(int64_t k) const;
@@ -62,15 +65,22 @@ struct PackedPlan {
   int64_t a_panel_bytes(int64_t k) const;
   // Rows of a block at most: a short last one joins the one before.
   int64_t most_rows() const { return rows + tile_m; }
+  // From one row of C to the next where they are computed apart.
+  int64_t c_row_bytes() const { return c_row_bytes_; }
   // Whether the panels of a block are kept for its other rows.
   bool keeps_b(int64_t task_rows) const { return by_blocks || task_rows > rows; }
 
  private:
+  bool shares_lines(const GemmView& view) const;
   bool words_at_edge(const GemmView& view, const KernelConfig& config, const Instruction& inst,
                      const ArchSpec& arch) const;
   bool a_fits_in_place(const GemmView& view, const Instruction& inst) const;
   bool fetch_pays(const GemmView& view, const ArchSpec& arch) const;
+  bool past_caches(const GemmView& view, const ArchSpec& arch) const;
   tsr::FarC how_far_c(const GemmView& view, const ArchSpec& arch) const;
+  bool buffer_pays(const GemmView& view, const KernelConfig& config, const Instruction& inst,
+                   const ArchSpec& arch) const;
+  bool far_a(const GemmView& view, const ArchSpec& arch) const;
   void choose_grid(const GemmView& view, int64_t workers, int64_t* grid_m, int64_t* grid_n) const;
   int64_t row_pieces(const GemmView& view, const ArchSpec& arch) const;
   void make_tasks(const GemmView& view, int split_k, const ArchSpec& arch, int threads);
@@ -79,6 +89,8 @@ struct PackedPlan {
   void choose_cols(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);
   void count_bytes(const GemmView& view, int split_k);
   int64_t table_row_bytes(const GemmView& view) const;
+
+  int64_t c_row_bytes_ = 0;
 };
 
 }  // namespace tessera

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/packed_plan.h"
 
 namespace tessera {
 namespace {
@@ -218,6 +219,46 @@ TEST(Packed, OperandsFarBeyondTheCaches) {
   }
 }
 
+// Rows that are no lines go past the caches by way of a buffer that holds some of them, in blocks whose next
+// rows of A are asked for; where C is added to, they do not.
+TEST(Packed, RowsOfAFarCThatAreNoLines) {
+  const char* name = "x86_avx512_bf16";
+  if (!runs_here(name)) GTEST_SKIP() << "no " << name << " here";
+  ArchSpec arch = find_arch(name);
+  arch.compute_units = 1;
+  arch.l2.bytes = 65536;
+  arch.l3.bytes = 65536;
+  std::map<std::string, std::shared_ptr<CpuModule>> modules;
+  const std::pair<const char*, const char*> kinds[] = {{"dtype=f32 k=3", "tile=6x32 inst=1x16x1"},
+                                                       {"dtype=bf16 k=3", "tile=6x32 inst=1x16x2 pack_a=1"},
+                                                       {"dtype=bf16 out=f32 k=6", "tile=6x32 inst=1x16x2"},
+                                                       {"dtype=i8 k=41", "tile=6x32 inst=1x16x4 pack_a=1"},
+                                                       {"dtype=u8xi8 k=24", "tile=6x32 inst=1x16x4"}};
+  for (const char* sizes :
+       {"m=801 n=97", "m=801 n=101 ldc=115", "m=801 n=97 layout=crr", "m=803 n=99 epilogue=bias,relu",
+        "m=801 n=97 beta=1", "m=801 n=97 batch=2", "m=801 n=97 prepack=b"}) {
+    for (const auto& [kind, text] : kinds) {
+      const Problem p = Problem::parse("gemm " + std::string(sizes) + " " + kind);
+      SCOPED_TRACE(to_string(p));
+      KernelConfig c = testing_cpu::config(std::string("cpu_packed ") + text);
+      c.preshuffle = p.prepack_b;
+      const GemmView view = lower(p);
+      const bool flips = p.a == DType::i8;
+      EXPECT_TRUE(
+          PackedPlan(view, c, *arch.find_instruction(view.a.type, view.b.type, c), arch, 1, flips).buffers_c);
+      const Source source = render(view, c, arch);
+      auto& module = modules[source.symbol];
+      if (!module) module = std::make_shared<CpuModule>(testing_cpu::backend(1).compile(source, ""));
+      for (const int threads : {1, 3}) {
+        arch.compute_units = threads;
+        testing_cpu::expect_right(
+            *make_packed_kernel(module, arch, p, Choice{c, 0, ChoiceSource::explicit_config}));
+      }
+      arch.compute_units = 1;
+    }
+  }
+}
+
 // The driver's own choice where a word holds several elements of k: columns of 16, and 1 to 4 past them.
 TEST(Packed, ColumnsPastVectorsOfWordsAsDotProducts) {
   const char* arch = "x86_avx512_bf16";
@@ -227,7 +268,7 @@ TEST(Packed, ColumnsPastVectorsOfWordsAsDotProducts) {
     const std::string config = "tile=4x32 inst=1x16x" + std::to_string(group) + " pack_a=1";
     for (int edge : {0, 1, 2, 3, 4, 5}) {
       for (const char* layout : {"rcr", "rrr", "crr"}) {
-        for (const int k : {24 * group, 96 * group, 96 * group - 1, 130 * group + 1}) {
+        for (const int k : {12 * group, 24 * group, 96 * group, 96 * group - 1, 130 * group + 1}) {
           for (const char* more : {"", " block=0x0x64"}) {
             for (const int m : {1, 6, 53}) {
               const std::string sizes = "gemm m=" + std::to_string(m) + " n=" + std::to_string(48 + edge) +
