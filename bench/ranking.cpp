@@ -3,9 +3,12 @@
 //   bench_ranking [--suite gemm] [--dtype bf16,f32] [--arch x86_amx] [--threads 1] [--candidates 500]
 //                 [--repeat 15] [--out FILE]
 //
-//   ranking   LearnedModel::predict_each of so many legal configurations, spread evenly over all
-//   analytic  the analytic model's prediction of the same ones, a part of it
-//   trees     the forest alone, its features given
+//   ranking     LearnedModel::predict of so many legal configurations, spread evenly over all: as the
+//   dispatcher
+//               ranks them, which asks all trees of the most promising alone
+//   analytic    the analytic model's prediction of the same ones, a part of it
+//   each        LearnedModel::predict_each: all trees asked of every one
+//   each_trees  the forest alone, of every one, its features given
 //
 // Problems that have fewer legal configurations are left out. One core, everything warm but the problem: the
 // problems are asked in turn, round after round, and of each the median round counts.
@@ -50,10 +53,10 @@ Options parse(int argc, char** argv) {
 struct Asked {
   GemmView view;
   std::vector<KernelConfig> configs;
-  std::array<std::vector<double>, 3> us;  // by part, of every round
+  std::array<std::vector<double>, 4> us;  // by part, of every round
 };
 
-constexpr std::array<const char*, 3> kParts = {"ranking", "analytic", "trees"};
+constexpr std::array<const char*, 4> kParts = {"ranking", "analytic", "each", "each_trees"};
 
 // Trees that are given their features.
 class Trees {
@@ -71,7 +74,7 @@ class Trees {
   void prepare(const Asked& q, const ArchSpec& a, size_t first, size_t count) {
     model_.inputs(q.view, a, std::span(q.configs).subspan(first, count), matrix_.data());
   }
-  void add(size_t count, float* sums) const { model_.rows().add(columns_, same_, count, sums); }
+  void add(size_t count, float* sums) const { model_.add_trees(columns_, same_, count, sums); }
 
  private:
   const LearnedModel& model_;
@@ -117,9 +120,10 @@ int run(const Options& o) {
   std::vector<double> us(wanted);
   std::array<float, Forest::kRows> sums{};
   for (int64_t r = 0; r < o.repeat; ++r) {
-    for (Asked& q : all) q.us[0].push_back(timed([&] { model->predict_each(q.view, arch, q.configs, us); }));
+    for (Asked& q : all) q.us[0].push_back(timed([&] { model->predict(q.view, arch, q.configs, us); }));
     for (Asked& q : all)
       q.us[1].push_back(timed([&] { analytic_model().predict(q.view, arch, q.configs, us); }));
+    for (Asked& q : all) q.us[2].push_back(timed([&] { model->predict_each(q.view, arch, q.configs, us); }));
     for (Asked& q : all) {
       double spent = 0;
       for (size_t first = 0; first < wanted; first += Forest::kRows) {
@@ -127,7 +131,7 @@ int run(const Options& o) {
         trees.prepare(q, arch, first, count);
         spent += timed([&] { trees.add(count, sums.data()); });
       }
-      q.us[2].push_back(spent);
+      q.us[3].push_back(spent);
     }
   }
   Json result = Json::object({{"arch", arch.name},
@@ -141,7 +145,7 @@ int run(const Options& o) {
     std::vector<double> medians;
     for (const Asked& q : all) medians.push_back(quantile(q.us[part], 0.5));
     const double median = quantile(medians, 0.5);
-    std::printf("%-8s  median %.1f us, 90%% %.1f us, worst %.1f us", kParts[part], median,
+    std::printf("%-10s  median %.1f us, 90%% %.1f us, worst %.1f us", kParts[part], median,
                 quantile(medians, 0.9), quantile(medians, 1));
     if (part == 0) std::printf("   (bar: <= %.0f us) %s", kBarUs, verdict(median <= kBarUs));
     std::printf("\n");

@@ -39,7 +39,7 @@ double AnalyticTerms::us(const KernelConfig& c, const Work* known) {
       case Family::gemv:
       case Family::simt:
       case Family::cp_async: return block_cycles(view_, c, arch_, blocks_, memo_);
-      default: return total_cycles(known ? *known : work(c));
+      default: return known ? known->cycles : work(c).cycles;
     }
   };
   return cycles() / cycles_per_us_;

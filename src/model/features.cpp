@@ -300,7 +300,7 @@ FeatureInput::FeatureInput(const FeatureView& view, const KernelConfig& config, 
       a(view.a),
       w(work),
       analytic_us(us),
-      cycles(total_cycles(work)),
+      cycles(work.cycles),
       groups(shape) {
   if (a.backend == BackendKind::cpu) return;
   parts = std::max(c.split_k, 1) * double(c.cluster_k);

@@ -31,12 +31,20 @@ void Forest::add_tree(std::span<const ForestNode> nodes) {
   }
 }
 
+std::span<const ForestNode> Forest::tree(size_t t) const {
+  const size_t end = t + 1 < roots_.size() ? roots_[t + 1] : nodes_.size();
+  return std::span(nodes_).subspan(roots_[t], end - roots_[t]);
+}
+
 Forest Forest::first(size_t trees) const {
   Forest out;
-  for (size_t t = 0; t < std::min(trees, roots_.size()); ++t) {
-    const size_t end = t + 1 < roots_.size() ? roots_[t + 1] : nodes_.size();
-    out.add_tree(std::span(nodes_).subspan(roots_[t], end - roots_[t]));
-  }
+  for (size_t t = 0; t < std::min(trees, roots_.size()); ++t) out.add_tree(tree(t));
+  return out;
+}
+
+Forest Forest::after(size_t trees) const {
+  Forest out;
+  for (size_t t = trees; t < roots_.size(); ++t) out.add_tree(tree(t));
   return out;
 }
 

@@ -29,6 +29,8 @@ class Forest {
   std::span<const uint32_t> roots() const { return roots_; }
   size_t features() const { return features_; }  // one more than the largest one tested
   Forest first(size_t trees) const;
+  Forest after(size_t trees) const;  // all but the first
+  std::span<const ForestNode> tree(size_t t) const;
   void append(const Forest& more);
 
  private:

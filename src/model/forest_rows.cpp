@@ -4,113 +4,148 @@
 #include <bit>
 #include <limits>
 
-#include "model/forest_walk.h"
 #include "tessera/error.h"
 
 namespace tessera {
 namespace {
 
-// For any processor.
-struct Plain {
-  template <size_t W>
-  struct Mask {
-    uint64_t words[W];
-  };
+// Rows that a threshold is above, 64 a word.
+template <size_t W>
+void less(const float* column, float threshold, uint64_t* mask) {
+  for (size_t w = 0; w < W; ++w) {
+    uint64_t word = 0;
+    for (size_t i = 0; i < 64; ++i) word |= uint64_t{column[w * 64 + i] < threshold} << i;
+    mask[w] = word;
+  }
+}
 
-  template <size_t W>
-  static Mask<W> load(const uint64_t* from) {
-    Mask<W> m;
-    for (size_t w = 0; w < W; ++w) m.words[w] = from[w];
-    return m;
-  }
-  template <size_t W>
-  static void store(uint64_t* to, const Mask<W>& m) {
-    for (size_t w = 0; w < W; ++w) to[w] = m.words[w];
-  }
-  template <size_t W>
-  static Mask<W> both(Mask<W> a, const Mask<W>& b) {
-    for (size_t w = 0; w < W; ++w) a.words[w] &= b.words[w];
-    return a;
-  }
-  template <size_t W>
-  static Mask<W> without(Mask<W> a, const Mask<W>& b) {
-    for (size_t w = 0; w < W; ++w) a.words[w] &= ~b.words[w];
-    return a;
-  }
-  template <size_t W>
-  static uint64_t any(const Mask<W>& a) {
-    uint64_t all = 0;
-    for (size_t w = 0; w < W; ++w) all |= a.words[w];
-    return all != 0;
-  }
+// The walk for any processor, of W words a mask.
+template <size_t W>
+class Walk {
+ public:
+  Walk(const ForestTables& f, const ForestScratch& s, size_t rows) : f_(f), s_(s), rows_(rows) {}
 
-  static void range(const float* column, size_t rows, float& least, float& most) {
-    for (size_t r = 0; r < rows; ++r) {
-      least = column[r] < least ? column[r] : least;
-      most = column[r] > most ? column[r] : most;
+  void answer(const float* const* columns, const uint8_t* same) {
+    for (uint32_t feature = 0; feature < f_.features; ++feature) {
+      const float *const begin = f_.thresholds + f_.first_test[feature], *const end =
+                                                                             f_.thresholds +
+                                                                             f_.first_test[feature + 1];
+      if (begin == end) continue;
+      const float* const column = columns[feature];
+      const auto [least, most] = std::minmax_element(column, column + (same[feature] ? 1 : rows_));
+      const float *const none = std::upper_bound(begin, end, *least), *const all =
+                                                                          std::upper_bound(none, end, *most);
+      uint64_t* masks = s_.masks + f_.first_test[feature] * W;
+      masks = std::fill_n(masks, static_cast<size_t>(none - begin) * W, uint64_t{0});
+      for (const float* t = none; t < all; ++t, masks += W) less<W>(column, *t, masks);
+      std::fill_n(masks, static_cast<size_t>(end - all) * W, ~uint64_t{0});
     }
   }
-  static uint32_t not_above(const float* sorted, uint32_t count, float x) {
-    return static_cast<uint32_t>(std::upper_bound(sorted, sorted + count, x) - sorted);
-  }
 
-  template <size_t W>
-  static uint32_t less(const float* column, const float* thresholds, uint32_t count, uint64_t* masks,
-                       uint32_t first, uint16_t* answers) {
-    for (uint32_t t = 0; t < count; ++t) {
-      answers[t] = static_cast<uint16_t>(first + t);
-      for (size_t w = 0; w < W; ++w) {
-        uint64_t word = 0;
-        for (size_t i = 0; i < 64; ++i) word |= uint64_t{column[w * 64 + i] < thresholds[t]} << i;
-        masks[t * W + w] = word;
-      }
-    }
-    return count;
-  }
-
-  template <size_t W>
-  static void add(const ForestScratch& s, const uint32_t* ends, uint32_t count, size_t, float* sums) {
-    for (uint32_t i = 0; i < ends[count - 1]; ++i) {
-      for (size_t w = 0; w < W; ++w) {
-        for (uint64_t left = s.rows[s.order[i] * W + w]; left; left &= left - 1)
-          sums[w * 64 + static_cast<size_t>(std::countr_zero(left))] += s.values[i];
+  void add(float* sums) {
+    for (uint32_t first = 0; first < f_.count; first += kForestGroup) {
+      const uint32_t count = std::min(f_.count - first, kForestGroup);
+      descend(f_.roots + first, count);
+      for (uint32_t t = 0; t < count; ++t) {
+        const float* const values = s_.values + size_t{t} * 64 * W;
+        for (size_t r = 0; r < rows_; ++r) sums[r] += values[r];
       }
     }
   }
+
+ private:
+  // Leaves leave their value with every row that arrives. Where rows arrive at forks waits in s_.fork_nodes,
+  // the trees of a group taking turns; no branch decides on which of a fork's children any do.
+  void descend(const uint32_t* roots, uint32_t count) {
+    const uint32_t base = roots[0] & ~ForestTables::kLeafRoot;
+    const uint32_t* const nodes = f_.nodes + base;
+    size_t forks = 0, leaves = 0;
+    const auto hand_on = [&](uint32_t node, const uint64_t* rows, bool leaf, bool any) {
+      (leaf ? s_.leaf_nodes[leaves] : s_.fork_nodes[forks]) = node;
+      uint64_t* const to = leaf ? s_.leaf_rows + leaves * W : s_.fork_rows + forks * W;
+      for (size_t w = 0; w < W; ++w) to[w] = rows[w];
+      forks += any && !leaf;
+      leaves += any && leaf;
+    };
+    uint64_t all[W];
+    for (size_t w = 0; w < W; ++w) all[w] = ForestTables::word(rows_, w);
+    for (uint32_t t = 0; t < count; ++t)
+      hand_on(ForestTables::arrival(t, roots[t], base), all, roots[t] & ForestTables::kLeafRoot, true);
+    for (size_t at = 0; at < forks; ++at) {
+      const uint32_t from = s_.fork_nodes[at], fork = nodes[ForestTables::node(from)];
+      const uint64_t *const less = s_.masks + ForestTables::test(fork) * W, *const rows =
+                                                                                s_.fork_rows + at * W;
+      uint64_t left[W], right[W], lefts = 0, rights = 0;
+      for (size_t w = 0; w < W; ++w) {
+        left[w] = rows[w] & less[w];
+        right[w] = rows[w] & ~less[w];
+        lefts |= left[w];
+        rights |= right[w];
+      }
+      hand_on(from + 1, left, ForestTables::left_is_leaf(fork), lefts);
+      hand_on(from + ForestTables::right(fork), right, ForestTables::right_is_leaf(fork), rights);
+    }
+    for (size_t i = 0; i < leaves; ++i) {
+      const float value = std::bit_cast<float>(nodes[ForestTables::node(s_.leaf_nodes[i])]);
+      float* const to = s_.values + size_t{ForestTables::tree(s_.leaf_nodes[i])} * 64 * W;
+      for (size_t w = 0; w < W; ++w) {
+        for (uint64_t left = s_.leaf_rows[i * W + w]; left; left &= left - 1)
+          to[w * 64 + static_cast<size_t>(std::countr_zero(left))] = value;
+      }
+    }
+  }
+
+  const ForestTables& f_;
+  const ForestScratch& s_;
+  size_t rows_;
 };
+
+template <size_t W>
+void walk_of_words(const ForestTables& f, const ForestScratch& s, const float* const* columns,
+                   const uint8_t* same, size_t rows, float* sums) {
+  Walk<W> walk(f, s, rows);
+  walk.answer(columns, same);
+  walk.add(sums);
+}
+
+void walk_rows(const ForestTables& f, const ForestScratch& s, const float* const* columns,
+               const uint8_t* same, size_t rows, float* sums) {
+  const auto walk = rows <= 64    ? walk_of_words<1>
+                    : rows <= 128 ? walk_of_words<2>
+                    : rows <= 256 ? walk_of_words<4>
+                                  : walk_of_words<ForestTables::kMostWords>;
+  walk(f, s, columns, same, rows, sums);
+}
 
 // A thread's, grown on its first call and then kept.
 struct Memory {
-  struct alignas(64) Mask {
-    uint64_t words[Forest::kRows / 64];
-  };
-  std::vector<uint16_t> answers;
-  std::vector<uint64_t> arrivals;
-  std::vector<uint32_t> order;
+  std::vector<uint64_t> masks, fork_rows, leaf_rows;
+  std::vector<uint32_t> fork_nodes, leaf_nodes;
   std::vector<float> values;
-  std::vector<Mask> masks, rows;
 
-  // Of so many trees together.
-  ForestScratch take(size_t tests, size_t most_forks, size_t most_leaves) {
+  // For trees of at most so many forks and leaves.
+  ForestScratch take(size_t tests, size_t forks, size_t leaves) {
+    constexpr size_t kWords = ForestTables::kMostWords;
     const auto grow = [](auto& list, size_t size) {
       if (list.size() < size) list.resize(size);
       return list.data();
     };
-    // One past the last is written before it is known whether there is anything to put there.
-    const size_t all = most_forks + 1;
-    return {grow(answers, tests),
-            grow(masks, tests + kForestSharedMasks)->words,
-            grow(arrivals, all + most_leaves + 1),
-            static_cast<uint32_t>(all),
-            grow(rows, 1 + 2 * all)->words,
-            grow(order, most_leaves),
-            grow(values, most_leaves)};
+    const size_t most_forks = forks * kForestGroup + kForestSlack,
+                 most_leaves = leaves * kForestGroup + kForestSlack;
+    return {grow(masks, tests * kWords),
+            grow(fork_nodes, most_forks),
+            grow(fork_rows, most_forks * kWords),
+            most_forks,
+            grow(leaf_nodes, most_leaves),
+            grow(leaf_rows, most_leaves * kWords),
+            most_leaves,
+            grow(values, kForestGroup * Forest::kRows)};
   }
 };
 
 }  // namespace
 
-WalkRows* plain_walk_rows() { return walk_rows<Plain>; }
+WalkRows* plain_walk_rows() { return walk_rows; }
 
 bool has_avx512_rows() {
 #if defined(__x86_64__)
@@ -179,8 +214,7 @@ void ForestRows::add(std::span<const float* const> columns, std::span<const uint
                                first_test_.data(),
                                static_cast<uint32_t>(roots_.size()),
                                static_cast<uint32_t>(first_test_.size() - 1)};
-  const ForestScratch scratch =
-      memory.take(thresholds_.size(), most_forks_ * kForestSideBySide, most_leaves_ * kForestSideBySide);
+  const ForestScratch scratch = memory.take(thresholds_.size(), most_forks_, most_leaves_);
   (walk ? walk : quickest)(tables, scratch, columns.data(), same.data(), rows, sums);
 }
 

@@ -13,6 +13,10 @@ namespace tessera {
 // What a walk of rows goes by. Tests are the distinct pairs of a feature and a threshold, by feature and then
 // ascending. A node is 32 bits, trees in preorder: of a leaf its value; of a fork its test, how far on the
 // right child is, and which of its children are leaves.
+//
+// First every test is answered for all rows at once, by one mask. Then the masks of rows go down the trees of
+// one group after the other; each leaf leaves its value with the rows that arrive there, and values are added
+// up tree by tree.
 struct ForestTables {
   static constexpr int kLeftLeaf = 30;
   static constexpr uint32_t kLeafRoot = uint32_t{1} << 31, kMostTests = 0xfffe, kMostRight = 0x3fff;
@@ -24,6 +28,21 @@ struct ForestTables {
   static uint32_t left_is_leaf(uint32_t fork) { return fork >> kLeftLeaf & 1; }
   static uint32_t right_is_leaf(uint32_t fork) { return fork >> 31; }
 
+  // Where rows arrive: in which tree of a group, and at which node from the group's first one on.
+  static constexpr int kTree = 24;
+  static uint32_t arrival(uint32_t tree, uint32_t root, uint32_t first) {
+    return tree << kTree | ((root & ~kLeafRoot) - first);
+  }
+  static uint32_t tree(uint32_t arrival) { return arrival >> kTree; }
+  static uint32_t node(uint32_t arrival) { return arrival & ((uint32_t{1} << kTree) - 1); }
+
+  // Masks have a bit for each row, and of all of them these words.
+  static constexpr size_t kMostWords = Forest::kRows / 64;
+  static uint64_t word(size_t rows, size_t w) {
+    const size_t left = rows > w * 64 ? rows - w * 64 : 0;
+    return left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
+  }
+
   const uint32_t* nodes;
   const uint32_t* roots;  // of the trees, with kLeafRoot where that is all of one
   const float* thresholds;
@@ -31,18 +50,21 @@ struct ForestTables {
   uint32_t count, features;    // of trees
 };
 
-constexpr uint32_t kForestSideBySide = 16;  // trees walked at a time
-constexpr uint32_t kForestSharedMasks = 2;
+constexpr uint32_t kForestGroup = 64;  // trees walked side by side
+static_assert(kForestGroup * (size_t{1} << 16) <= size_t{1} << ForestTables::kTree);
+constexpr size_t kForestSlack = 16;  // written beyond the last before it is known how many there are
 
 // Memory of a walk.
 struct ForestScratch {
-  uint16_t* answers;   // of each test
-  uint64_t* masks;     // rows whose feature is less
-  uint64_t* arrivals;  // at forks and, from `most_forks` on, at leaves
-  uint32_t most_forks;
-  uint64_t* rows;   // which ones, by their place
-  uint32_t* order;  // of leaves, the places
-  float* values;    // of leaves, in that order
+  uint64_t* masks;  // of each test, rows whose feature is less
+  // Arrivals at forks and at leaves, and which rows arrive there.
+  uint32_t* fork_nodes;
+  uint64_t* fork_rows;
+  size_t most_forks;
+  uint32_t* leaf_nodes;
+  uint64_t* leaf_rows;
+  size_t most_leaves;
+  float* values;  // of each tree of a group, what each row gets
 };
 
 using WalkRows = void(const ForestTables& f, const ForestScratch& s, const float* const* columns,

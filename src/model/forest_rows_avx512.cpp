@@ -3,8 +3,6 @@
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #include <immintrin.h>
 
-#include "model/forest_walk.h"
-
 namespace tessera {
 namespace {
 
@@ -15,181 +13,232 @@ __mmask16 live(size_t at, size_t count) {
   return count - at >= kLanes ? __mmask16{0xffff} : static_cast<__mmask16>((1u << (count - at)) - 1);
 }
 
-struct Avx512 {
-  template <size_t W>
-  static auto load(const uint64_t* from) {
-    if constexpr (W == 8) {
-      return _mm512_loadu_si512(from);
-    } else {
-      return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+void range(const float* column, size_t rows, float& least, float& most) {
+  __m512 low = _mm512_set1_ps(column[0]), high = low;
+  for (size_t r = 0; r < rows; r += kLanes) {
+    const __mmask16 lanes = live(r, rows);
+    const __m512 x = _mm512_maskz_loadu_ps(lanes, column + r);
+    low = _mm512_mask_min_ps(low, lanes, low, x);
+    high = _mm512_mask_max_ps(high, lanes, high, x);
+  }
+  least = _mm512_reduce_min_ps(low);
+  most = _mm512_reduce_max_ps(high);
+}
+
+uint32_t not_above(const float* sorted, uint32_t count, float x) {
+  const __m512 limit = _mm512_set1_ps(x);
+  uint32_t sum = 0;
+  for (uint32_t i = 0; i < count; i += kLanes) {
+    const __mmask16 lanes = live(i, count);
+    const __m512 values = _mm512_maskz_loadu_ps(lanes, sorted + i);
+    sum +=
+        static_cast<uint32_t>(__builtin_popcount(_mm512_mask_cmp_ps_mask(lanes, values, limit, _CMP_LE_OQ)));
+  }
+  return sum;
+}
+
+// Sixteen masks of one word each, as two vectors.
+struct Words {
+  __m512i low, high;
+};
+
+// Masks of W words. Rows go down all trees of a group together, sixteen arrivals at a time; what they are
+// handed on to comes behind them, first come first served. Nothing branches on where rows go, since nothing
+// predicts it.
+template <size_t W>
+class Walk {
+ public:
+  Walk(const ForestTables& f, const ForestScratch& s, const float* const* columns, const uint8_t* same,
+       size_t first, size_t rows)
+      : f_(f), s_(s), rows_(rows) {
+    uint64_t* masks = s.masks;
+    const auto all_of = [&](uint32_t tests, int byte) {
+      __builtin_memset(masks, byte, tests * W * sizeof(uint64_t));
+      masks += tests * W;
+    };
+    for (uint32_t feature = 0; feature < f.features; ++feature) {
+      const float* const thresholds = f.thresholds + f.first_test[feature];
+      const uint32_t tests = f.first_test[feature + 1] - f.first_test[feature];
+      if (tests == 0) continue;
+      const float* const column = columns[feature] + (same[feature] ? 0 : first);
+      float least = column[0], most = least;
+      if (!same[feature]) range(column, rows, least, most);
+      const uint32_t none = not_above(thresholds, tests, least),
+                     some = least == most ? 0 : not_above(thresholds + none, tests - none, most);
+      all_of(none, 0);
+      if (some) less(column, thresholds + none, some, masks);
+      masks += some * W;
+      all_of(tests - none - some, 0xff);
     }
   }
-  static void store(uint64_t* to, __m512i m) { _mm512_storeu_si512(to, m); }
-  static void store(uint64_t* to, __m256i m) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), m); }
-  static __m512i both(__m512i a, __m512i b) { return _mm512_and_si512(a, b); }
-  static __m256i both(__m256i a, __m256i b) { return _mm256_and_si256(a, b); }
-  static __m512i without(__m512i a, __m512i b) { return _mm512_andnot_si512(b, a); }
-  static __m256i without(__m256i a, __m256i b) { return _mm256_andnot_si256(b, a); }
-  static uint64_t any(__m512i a) { return _mm512_test_epi64_mask(a, a) != 0; }
-  static uint64_t any(__m256i a) { return !_mm256_testz_si256(a, a); }
 
-  static void range(const float* column, size_t rows, float& least, float& most) {
-    __m512 low[2], high[2];
-    low[0] = low[1] = high[0] = high[1] = _mm512_set1_ps(column[0]);
-    for (size_t r = 0; r < rows; r += kLanes) {
-      const size_t chain = r / kLanes % 2;
-      const __mmask16 lanes = live(r, rows);
-      const __m512 x = _mm512_maskz_loadu_ps(lanes, column + r);
-      low[chain] = _mm512_mask_min_ps(low[chain], lanes, low[chain], x);
-      high[chain] = _mm512_mask_max_ps(high[chain], lanes, high[chain], x);
+  void add(float* sums) {
+    for (uint32_t first = 0; first < f_.count; first += kForestGroup) {
+      const uint32_t count = f_.count - first < kForestGroup ? f_.count - first : uint32_t{kForestGroup};
+      const uint32_t base = f_.roots[first] & ~ForestTables::kLeafRoot;
+      spread(descend(f_.roots + first, count, base), f_.nodes + base);
+      add_up(count, sums);
     }
-    least = _mm512_reduce_min_ps(_mm512_min_ps(low[0], low[1]));
-    most = _mm512_reduce_max_ps(_mm512_max_ps(high[0], high[1]));
   }
 
-  static uint32_t not_above(const float* sorted, uint32_t count, float x) {
-    const __m512 limit = _mm512_set1_ps(x);
-    uint32_t sum = 0;
-    for (uint32_t i = 0; i < count; i += kLanes) {
-      const __mmask16 lanes = live(i, count);
-      const __m512 values = _mm512_maskz_loadu_ps(lanes, sorted + i);
-      sum += static_cast<uint32_t>(
-          __builtin_popcount(_mm512_mask_cmp_ps_mask(lanes, values, limit, _CMP_LE_OQ)));
-    }
-    return sum;
-  }
+ private:
+  // Where rows arrive, and which ones, word for word.
+  struct Queue {
+    uint32_t* nodes;
+    uint64_t* rows;  // W times `most`
+    size_t most, count;
 
-  // 256 rows at a time stay in registers.
-  template <size_t W>
-  static void less_of_each(const float* column, const float* thresholds, uint32_t count, uint64_t* masks) {
-    constexpr size_t kVectors = 16;
-    for (size_t first = 0; first < 64 * W; first += kLanes * kVectors) {
-      __m512 x[kVectors];
-      for (size_t j = 0; j < kVectors; ++j) x[j] = _mm512_loadu_ps(column + first + kLanes * j);
-      for (uint32_t t = 0; t < count; ++t) {
-        const __m512 limit = _mm512_set1_ps(thresholds[t]);
-        char* const to = reinterpret_cast<char*>(masks + t * W) + first / 8;
-        for (size_t j = 0; j < kVectors; ++j) {
-          const __mmask16 m = _mm512_cmp_ps_mask(x[j], limit, _CMP_LT_OQ);
-          __builtin_memcpy(to + 2 * j, &m, sizeof m);
-        }
+    void push(__mmask16 lanes, __m512i where, const Words* which, const uint32_t* tree_nodes) {
+      const auto low = static_cast<__mmask8>(lanes), high = static_cast<__mmask8>(lanes >> 8);
+      const auto lows = static_cast<size_t>(__builtin_popcount(low));
+      _mm512_storeu_si512(nodes + count, _mm512_maskz_compress_epi32(lanes, where));
+      for (size_t w = 0; w < W; ++w) {
+        uint64_t* const to = rows + w * most + count;
+        _mm512_storeu_si512(to, _mm512_maskz_compress_epi64(low, which[w].low));
+        _mm512_storeu_si512(to + lows, _mm512_maskz_compress_epi64(high, which[w].high));
       }
+      const size_t end = count + static_cast<size_t>(__builtin_popcount(lanes));
+      if (W == 1)
+        for (size_t i = count; i < end; ++i) __builtin_prefetch(tree_nodes + ForestTables::node(nodes[i]));
+      count = end;
     }
-  }
-
-  // The mask of one threshold; returns the least of the values that are not less.
-  template <size_t W>
-  static float less_and_next(const float* column, float threshold, uint64_t* mask) {
-    const __m512 limit = _mm512_set1_ps(threshold);
-    __m512 next[4];
-    for (__m512& n : next) n = _mm512_set1_ps(__builtin_inff());
-    for (size_t j = 0; j < 4 * W; ++j) {
-      const __m512 x = _mm512_loadu_ps(column + kLanes * j);
-      const __mmask16 m = _mm512_cmp_ps_mask(x, limit, _CMP_LT_OQ);
-      __builtin_memcpy(reinterpret_cast<char*>(mask) + 2 * j, &m, sizeof m);
-      next[j % 4] = _mm512_mask_min_ps(next[j % 4], _knot_mask16(m), next[j % 4], x);
-    }
-    return _mm512_reduce_min_ps(
-        _mm512_min_ps(_mm512_min_ps(next[0], next[1]), _mm512_min_ps(next[2], next[3])));
-  }
-
-  // Thresholds between which no value lies have one mask. Looking for that takes as long as another mask, so
-  // where it was in vain the next few are not looked at.
-  template <size_t W>
-  static uint32_t less(const float* column, const float* thresholds, uint32_t count, uint64_t* masks,
-                       uint32_t first, uint16_t* answers) {
-    constexpr uint32_t kFew = 8;
-    uint32_t made = 0;
-    for (uint32_t t = 0; t < count;) {
-      const float next = less_and_next<W>(column, thresholds[t], masks + made * W);
-      const uint32_t begin = t;
-      do answers[t++] = static_cast<uint16_t>(first + made);
-      while (t < count && thresholds[t] <= next);
-      ++made;
-      if (t > begin + 1) continue;
-      const uint32_t few = count - t < kFew ? count - t : kFew;
-      less_of_each<W>(column, thresholds + t, few, masks + made * W);
-      for (uint32_t i = 0; i < few; ++i) answers[t++] = static_cast<uint16_t>(first + made++);
-    }
-    return made;
-  }
-
-  // Trees of at most 32 leaves reached are looked up by the leaf that each row has arrived at. Of others
-  // each row's value is spread out before.
-  template <size_t W>
-  struct Spread {
-    static constexpr uint32_t kLookedUp = 32;
-    alignas(64) float table[kLookedUp];
-    alignas(64) uint8_t leaf[W * 64];
-    alignas(64) float value[W * 64];
-    uint32_t leaves;
   };
 
-  template <size_t W>
-  static void spread(const ForestScratch& s, uint32_t begin, uint32_t end, Spread<W>& to) {
-    to.leaves = end - begin;
-    if (to.leaves > Spread<W>::kLookedUp) {
-      for (uint32_t i = begin; i < end; ++i) {
-        const __m512 value = _mm512_set1_ps(s.values[i]);
-        const char* const from = reinterpret_cast<const char*>(s.rows + size_t{s.order[i]} * W);
-        for (size_t j = 0; j < W * 4; ++j) {
-          __mmask16 m;
-          __builtin_memcpy(&m, from + 2 * j, sizeof m);
-          _mm512_mask_storeu_ps(to.value + kLanes * j, m, value);
-        }
+  // As many rows as stay in registers, threshold after threshold.
+  static void less(const float* column, const float* thresholds, uint32_t count, uint64_t* masks) {
+    constexpr size_t kVectors = 4 * W;
+    __m512 x[kVectors];
+    for (size_t j = 0; j < kVectors; ++j) x[j] = _mm512_loadu_ps(column + kLanes * j);
+    for (uint32_t t = 0; t < count; ++t) {
+      const __m512 limit = _mm512_set1_ps(thresholds[t]);
+      char* const to = reinterpret_cast<char*>(masks + t * W);
+      for (size_t j = 0; j < kVectors; ++j) {
+        const __mmask16 m = _mm512_cmp_ps_mask(x[j], limit, _CMP_LT_OQ);
+        __builtin_memcpy(to + 2 * j, &m, sizeof m);
       }
-      return;
     }
-    for (uint32_t i = 0; i < to.leaves; ++i) to.table[i] = s.values[begin + i];
-    __m512i leaf[W];
-    for (size_t w = 0; w < W; ++w) leaf[w] = _mm512_setzero_si512();
-    for (uint32_t i = 1; i < to.leaves; ++i) {
-      const __m512i number = _mm512_set1_epi8(static_cast<char>(i));
-      const uint64_t* const rows = s.rows + size_t{s.order[begin + i]} * W;
-      for (size_t w = 0; w < W; ++w) leaf[w] = _mm512_mask_mov_epi8(leaf[w], rows[w], number);
-    }
-    for (size_t w = 0; w < W; ++w) _mm512_store_si512(to.leaf + 64 * w, leaf[w]);
   }
 
-  // The sums of 128 rows at a time stay in registers.
-  template <size_t W>
-  static void add(const ForestScratch& s, const uint32_t* ends, uint32_t count, size_t rows, float* sums) {
-    constexpr size_t kVectors = 8;
-    thread_local Spread<W> trees[kForestSideBySide];
-    for (uint32_t t = 0; t < count; ++t) spread(s, t ? ends[t - 1] : 0, ends[t], trees[t]);
-    for (size_t first = 0; first < rows; first += kLanes * kVectors) {
-      __m512 sum[kVectors];
-      for (size_t j = 0; j < kVectors; ++j) sum[j] = _mm512_loadu_ps(sums + first + kLanes * j);
-      for (uint32_t t = 0; t < count; ++t) {
-        const Spread<W>& tree = trees[t];
-        const auto leaf = [&](size_t j) {
-          return _mm512_cvtepu8_epi32(
-              _mm_load_si128(reinterpret_cast<const __m128i*>(tree.leaf + first + kLanes * j)));
-        };
-        if (tree.leaves <= kLanes) {
-          const __m512 table = _mm512_load_ps(tree.table);
-          for (size_t j = 0; j < kVectors; ++j)
-            sum[j] = _mm512_add_ps(sum[j], _mm512_permutexvar_ps(leaf(j), table));
-        } else if (tree.leaves <= Spread<W>::kLookedUp) {
-          const __m512 low = _mm512_load_ps(tree.table), high = _mm512_load_ps(tree.table + kLanes);
-          for (size_t j = 0; j < kVectors; ++j)
-            sum[j] = _mm512_add_ps(sum[j], _mm512_permutex2var_ps(low, leaf(j), high));
-        } else {
-          for (size_t j = 0; j < kVectors; ++j)
-            sum[j] = _mm512_add_ps(sum[j], _mm512_load_ps(tree.value + first + kLanes * j));
-        }
+  // Returns the leaves that rows arrive at.
+  Queue descend(const uint32_t* roots, uint32_t count, uint32_t base) {
+    Queue open{s_.fork_nodes, s_.fork_rows, s_.most_forks, 0},
+        leaves{s_.leaf_nodes, s_.leaf_rows, s_.most_leaves, 0};
+    for (uint32_t t = 0; t < count; ++t) {
+      const bool leaf = roots[t] & ForestTables::kLeafRoot;
+      Queue& to = leaf ? leaves : open;
+      to.nodes[to.count] = ForestTables::arrival(t, roots[t], base);
+      for (size_t w = 0; w < W; ++w) { to.rows[w * to.most + to.count] = ForestTables::word(rows_, w); }
+      ++to.count;
+    }
+    const uint32_t* const nodes = f_.nodes + base;
+    const __m512i in_group = _mm512_set1_epi32((1 << ForestTables::kTree) - 1), one = _mm512_set1_epi32(1);
+    for (size_t at = 0, taken; at < open.count; at += taken) {
+      taken = open.count - at < kLanes ? open.count - at : kLanes;
+      const __mmask16 lanes = live(at, open.count);
+      const auto low = static_cast<__mmask8>(lanes), high = static_cast<__mmask8>(lanes >> 8);
+      const __m512i from = _mm512_loadu_si512(open.nodes + at);
+      const __m512i fork = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), lanes,
+                                                       _mm512_and_si512(from, in_group), nodes, 4);
+      const __m512i test = times_words(_mm512_and_si512(fork, _mm512_set1_epi32(0xffff)));
+      Words left[W], right[W];
+      __m512i lefts_low = _mm512_setzero_si512(), lefts_high = lefts_low, rights_low = lefts_low,
+              rights_high = lefts_low;
+      for (size_t w = 0; w < W; ++w) {
+        const __m512i less_low = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), low,
+                                                             _mm512_castsi512_si256(test), s_.masks + w, 8),
+                      less_high = _mm512_mask_i32gather_epi64(
+                          _mm512_setzero_si512(), high, _mm512_extracti64x4_epi64(test, 1), s_.masks + w, 8);
+        const uint64_t* const rows = open.rows + w * open.most + at;
+        const __m512i rows_low = _mm512_loadu_si512(rows), rows_high = _mm512_loadu_si512(rows + 8);
+        left[w] = {_mm512_and_si512(rows_low, less_low), _mm512_and_si512(rows_high, less_high)};
+        right[w] = {_mm512_andnot_si512(less_low, rows_low), _mm512_andnot_si512(less_high, rows_high)};
+        lefts_low = _mm512_or_si512(lefts_low, left[w].low);
+        lefts_high = _mm512_or_si512(lefts_high, left[w].high);
+        rights_low = _mm512_or_si512(rights_low, right[w].low);
+        rights_high = _mm512_or_si512(rights_high, right[w].high);
       }
-      for (size_t j = 0; j < kVectors; ++j) {
-        if (first + kLanes * j < rows)
-          _mm512_mask_storeu_ps(sums + first + kLanes * j, live(first + kLanes * j, rows), sum[j]);
+      const auto any = [&](__m512i x, __m512i y) {
+        return static_cast<__mmask16>(
+            (_mm512_test_epi64_mask(x, x) | static_cast<unsigned>(_mm512_test_epi64_mask(y, y)) << 8) &
+            lanes);
+      };
+      const __mmask16 lefts = any(lefts_low, lefts_high), rights = any(rights_low, rights_high);
+      const __mmask16 left_leaf =
+                          _mm512_test_epi32_mask(fork, _mm512_set1_epi32(1 << ForestTables::kLeftLeaf)),
+                      right_leaf = _mm512_movepi32_mask(fork);
+      const __m512i to_left = _mm512_add_epi32(from, one),
+                    to_right =
+                        _mm512_add_epi32(from, _mm512_and_si512(_mm512_srli_epi32(fork, 16),
+                                                                _mm512_set1_epi32(ForestTables::kMostRight)));
+      open.push(static_cast<__mmask16>(lefts & ~left_leaf), to_left, left, nodes);
+      open.push(static_cast<__mmask16>(rights & ~right_leaf), to_right, right, nodes);
+      leaves.push(static_cast<__mmask16>(lefts & left_leaf), to_left, left, nodes);
+      leaves.push(static_cast<__mmask16>(rights & right_leaf), to_right, right, nodes);
+    }
+    return leaves;
+  }
+
+  static __m512i times_words(__m512i x) {
+    static_assert(W == 1 || W == 2 || W == 4);
+    return _mm512_slli_epi32(x, W / 2);
+  }
+
+  // What each row gets of each tree of the group.
+  void spread(const Queue& leaves, const uint32_t* nodes) {
+    for (size_t i = 0; i < leaves.count; ++i) {
+      const uint32_t node = leaves.nodes[i];
+      const __m512 value =
+          _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(nodes[ForestTables::node(node)])));
+      float* const to = s_.values + ForestTables::tree(node) * 64 * W;
+      for (size_t w = 0; w < W; ++w) {
+        const uint64_t rows = leaves.rows[w * leaves.most + i];
+        for (size_t j = 0; j < 4; ++j)
+          _mm512_mask_storeu_ps(to + w * 64 + kLanes * j, static_cast<__mmask16>(rows >> (kLanes * j)),
+                                value);
       }
     }
   }
+
+  void add_up(uint32_t trees, float* sums) {
+    constexpr size_t kVectors = 4 * W;
+    __m512 sum[kVectors];
+    for (size_t j = 0; j < kVectors; ++j)
+      sum[j] = _mm512_maskz_loadu_ps(kLanes * j < rows_ ? live(kLanes * j, rows_) : __mmask16{0},
+                                     sums + kLanes * j);
+    for (uint32_t t = 0; t < trees; ++t) {
+      const float* const values = s_.values + t * 64 * W;
+      for (size_t j = 0; j < kVectors; ++j)
+        sum[j] = _mm512_add_ps(sum[j], _mm512_loadu_ps(values + kLanes * j));
+    }
+    for (size_t j = 0; j < kVectors && kLanes * j < rows_; ++j)
+      _mm512_mask_storeu_ps(sums + kLanes * j, live(kLanes * j, rows_), sum[j]);
+  }
+
+  const ForestTables& f_;
+  const ForestScratch& s_;
+  size_t rows_;
 };
+
+template <size_t W>
+void walk_of_words(const ForestTables& f, const ForestScratch& s, const float* const* columns,
+                   const uint8_t* same, size_t first, size_t rows, float* sums) {
+  Walk<W>(f, s, columns, same, first, rows).add(sums + first);
+}
+
+// More words at a time take longer than walks one after the other.
+void walk_rows(const ForestTables& f, const ForestScratch& s, const float* const* columns,
+               const uint8_t* same, size_t rows, float* sums) {
+  constexpr size_t kMost = 256;
+  for (size_t first = 0; first < rows; first += kMost) {
+    const size_t count = rows - first < kMost ? rows - first : kMost;
+    const auto walk = count <= 64 ? walk_of_words<1> : count <= 128 ? walk_of_words<2> : walk_of_words<4>;
+    walk(f, s, columns, same, first, count, sums);
+  }
+}
 
 }  // namespace
 
-WalkRows* avx512_walk_rows() { return walk_rows<Avx512>; }
+WalkRows* avx512_walk_rows() { return walk_rows; }
 
 }  // namespace tessera
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -83,7 +84,8 @@ LearnedModel::LearnedModel(ModelScope scope, std::vector<std::string> names, For
     : scope_(std::move(scope)),
       names_(std::move(names)),
       forest_(std::move(forest)),
-      rows_(forest_),
+      first_(forest_.first(kFirstTrees)),
+      rest_(forest_.after(kFirstTrees)),
       made_(std::move(made)) {
   name_ = scope_.arch + "/" + scope_.operation;
   const Json* band = made_.is_object() ? made_.find("band") : nullptr;
@@ -224,56 +226,174 @@ void LearnedModel::inputs(const GemmView& v, const ArchSpec& a, std::span<const 
   });
 }
 
+void LearnedModel::add_trees(std::span<const float* const> columns, std::span<const uint8_t> same,
+                             size_t rows, float* sums) const {
+  first_.add(columns, same, rows, sums);
+  rest_.add(columns, same, rows, sums);
+}
+
+namespace {
+
+// The key that `most` others, or where some are equal fewer, are less than. Keys are positive: their bits are
+// ordered as they are, and sort them into heaps of which only one is looked at; comparing them all takes
+// longer, as nothing predicts how that ends.
+double limit_of(std::span<const double> keys, size_t most) {
+  constexpr int kLog2Heaps = 9;
+  const auto [least, greatest] = std::minmax_element(keys.begin(), keys.end());
+  const auto low = std::bit_cast<uint64_t>(*least);
+  const auto width = static_cast<int>(std::bit_width(std::bit_cast<uint64_t>(*greatest) - low));
+  const int shift = std::max(width - kLog2Heaps, 0);
+  const auto heap_of = [&](double key) { return (std::bit_cast<uint64_t>(key) - low) >> shift; };
+  std::array<uint32_t, size_t{1} << kLog2Heaps> heaps{};
+  for (const double key : keys) ++heaps[heap_of(key)];
+  size_t heap = 0, below = 0;
+  while (below + heaps[heap] <= most) below += heaps[heap++];
+  thread_local std::vector<double> same;
+  same.clear();
+  for (const double key : keys) {
+    if (heap_of(key) == heap) same.push_back(key);
+  }
+  const auto limit = same.begin() + static_cast<std::ptrdiff_t>(most - below);
+  std::nth_element(same.begin(), limit, same.end());
+  return *limit;
+}
+
+// The `most` of so many that have the least keys, the first ones of equals, in their order.
+void best_of(std::span<const double> keys, size_t most, std::vector<uint32_t>& out) {
+  out.resize(keys.size());
+  if (most >= keys.size()) {
+    std::iota(out.begin(), out.end(), 0u);
+    return;
+  }
+  const double limit = limit_of(keys, most);
+  size_t below = 0, count = 0;
+  for (const double key : keys) below += key < limit;
+  size_t equals = most - below;
+  for (uint32_t i = 0; i < keys.size(); ++i) {
+    out[count] = i;
+    const bool equal = keys[i] == limit && equals > 0;
+    equals -= equal;
+    count += keys[i] < limit || equal;
+  }
+  out.resize(count);
+}
+
+}  // namespace
+
+// The questions of one call. Memory is the thread's, grown on its first call and then kept.
+class LearnedModel::Asking {
+ public:
+  Asking(const LearnedModel& model, const GemmView& v, const ArchSpec& a,
+         std::span<const KernelConfig> configs, std::span<double> us)
+      : model_(model), terms_(v, a), view_(v), arch_(a), configs_(configs), us_(us), m_(memory()) {
+    predict_analytic(terms_, a, configs, us, m_.works);
+    m_.matrix.resize(std::max(m_.matrix.size(), model.chosen_.size() * Forest::kRows));
+    m_.columns.resize(model.chosen_.size());
+    for (size_t f = 0; f < m_.columns.size(); ++f) m_.columns[f] = m_.matrix.data() + f * Forest::kRows;
+  }
+
+  void each() {
+    best_of(us_, us_.size(), m_.order);
+    for (size_t first = 0; first < us_.size(); first += Forest::kRows) {
+      const auto which = std::span(m_.order).subspan(first, std::min(Forest::kRows, us_.size() - first));
+      begin(which);
+      finish(which);
+    }
+  }
+
+  void few() {
+    best_of(us_, most_begun(arch_.backend), m_.order);
+    begin(m_.order);
+    const size_t begun = m_.order.size();
+    m_.begun.resize(begun);
+    for (size_t r = 0; r < begun; ++r) m_.begun[r] = corrected(r, m_.order[r]);
+    best_of(m_.begun, kMostAsked, m_.kept);
+    for (size_t r = 0; r < begun; ++r) std::swap(us_[m_.order[r]], m_.begun[r]);
+    for (const uint32_t r : m_.kept) us_[m_.order[r]] = m_.begun[r];
+    keep();
+    finish(m_.order);
+    if (m_.order.size() == us_.size()) return;
+    double last = 0;
+    for (const uint32_t i : m_.order) last = std::max(last, us_[i]);
+    auto asked = m_.order.begin();
+    for (uint32_t i = 0; i < us_.size(); ++i) {
+      if (asked != m_.order.end() && *asked == i)
+        ++asked;
+      else
+        us_[i] = std::max(us_[i], last);
+    }
+  }
+
+ private:
+  struct Memory {
+    std::vector<Work> works;
+    std::vector<uint32_t> order, kept;
+    std::vector<double> begun;
+    std::vector<float> matrix;
+    std::vector<const float*> columns;
+    std::array<float, Forest::kRows> sums;
+  };
+  static Memory& memory() {
+    thread_local Memory memory;
+    return memory;
+  }
+
+  double corrected(size_t row, uint32_t config) const {
+    return us_[config] * std::exp(static_cast<double>(m_.sums[row]));
+  }
+
+  // The first trees, of rows whose features are looked up for them.
+  void begin(std::span<const uint32_t> which) {
+    in_blocks({terms_, view_, arch_, configs_, us_, m_.works, which},
+              [&](size_t at, std::span<const FeatureInput> rows) {
+                for (const uint16_t i : model_.asked_) {
+                  // What all rows share is looked up in the first.
+                  if (model_.same_[i] && at > 0) continue;
+                  features()[model_.chosen_[i]].column(model_.same_[i] ? rows.first(1) : rows,
+                                                       m_.matrix.data() + i * Forest::kRows + at);
+                }
+              });
+    m_.sums.fill(0);
+    model_.first_.add(m_.columns, model_.same_, which.size(), m_.sums.data());
+  }
+
+  // Of the rows begun goes on with those in `kept` alone.
+  void keep() {
+    if (m_.kept.size() == m_.order.size()) return;
+    for (const uint16_t i : model_.asked_) {
+      float* const column = m_.matrix.data() + i * Forest::kRows;
+      for (size_t r = 0; !model_.same_[i] && r < m_.kept.size(); ++r) column[r] = column[m_.kept[r]];
+    }
+    for (size_t r = 0; r < m_.kept.size(); ++r) {
+      m_.sums[r] = m_.sums[m_.kept[r]];
+      m_.order[r] = m_.order[m_.kept[r]];
+    }
+    m_.order.resize(m_.kept.size());
+  }
+
+  // The other trees, and with them the times.
+  void finish(std::span<const uint32_t> which) {
+    model_.rest_.add(m_.columns, model_.same_, which.size(), m_.sums.data());
+    for (size_t r = 0; r < which.size(); ++r) us_[which[r]] = corrected(r, which[r]);
+  }
+
+  const LearnedModel& model_;
+  AnalyticTerms terms_;
+  const GemmView& view_;
+  const ArchSpec& arch_;
+  std::span<const KernelConfig> configs_;
+  std::span<double> us_;
+  Memory& m_;
+};
+
 void LearnedModel::predict(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                            std::span<double> us) const {
-  ask(v, a, configs, us, kMostAsked);
+  Asking(*this, v, a, configs, us).few();
 }
 
 void LearnedModel::predict_each(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                                 std::span<double> us) const {
-  ask(v, a, configs, us, configs.size());
-}
-
-void LearnedModel::ask(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
-                       std::span<double> us, size_t most) const {
-  AnalyticTerms terms(v, a);
-  // Grown on the first call of a thread, then kept.
-  thread_local std::vector<Work> works;
-  thread_local std::vector<uint32_t> order;
-  thread_local std::vector<float> matrix;
-  thread_local std::vector<const float*> columns;
-  predict_analytic(terms, a, configs, us, works);
-  order.resize(configs.size());
-  std::iota(order.begin(), order.end(), 0u);
-  const size_t asked = std::min(most, configs.size());
-  if (asked < configs.size()) {
-    std::nth_element(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(asked), order.end(),
-                     [&](uint32_t x, uint32_t y) { return us[x] != us[y] ? us[x] < us[y] : x < y; });
-    // Neighbours in the enumeration answer alike, which the walk through the trees makes use of.
-    std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(asked));
-  }
-  matrix.resize(std::max(matrix.size(), chosen_.size() * Forest::kRows));
-  columns.resize(chosen_.size());
-  for (size_t f = 0; f < chosen_.size(); ++f) columns[f] = matrix.data() + f * Forest::kRows;
-  std::array<float, Forest::kRows> sums;
-  for (size_t first = 0; first < asked; first += Forest::kRows) {
-    const auto which = std::span(order).subspan(first, std::min(Forest::kRows, asked - first));
-    in_blocks({terms, v, a, configs, us, works, which}, [&](size_t at, std::span<const FeatureInput> rows) {
-      for (const uint16_t i : asked_) {
-        // What all rows share is looked up in the first.
-        if (same_[i] && at > 0) continue;
-        features()[chosen_[i]].column(same_[i] ? rows.first(1) : rows,
-                                      matrix.data() + i * Forest::kRows + at);
-      }
-    });
-    sums.fill(0);
-    rows_.add(columns, same_, which.size(), sums.data());
-    for (size_t r = 0; r < which.size(); ++r) us[which[r]] *= std::exp(static_cast<double>(sums[r]));
-  }
-  if (asked == configs.size()) return;
-  double last = 0;
-  for (size_t i = 0; i < asked; ++i) last = std::max(last, us[order[i]]);
-  for (size_t i = asked; i < configs.size(); ++i) us[order[i]] = std::max(us[order[i]], last);
+  Asking(*this, v, a, configs, us).each();
 }
 
 std::vector<FeatureShare> LearnedModel::importance() const {

@@ -49,13 +49,17 @@ class LearnedModel : public Model {
   const ModelScope& scope() const { return scope_; }
   const std::vector<std::string>& feature_names() const { return names_; }
   const Forest& forest() const { return forest_; }
-  const ForestRows& rows() const { return rows_; }
+  // sums[r] += the sum of all trees for row r, as ForestRows::add adds it up.
+  void add_trees(std::span<const float* const> columns, std::span<const uint8_t> same, size_t rows,
+                 float* sums) const;
   const Json& made() const { return made_; }
   std::vector<FeatureShare> importance() const;  // largest first, features never asked for left out
 
-  // Of so many at most the trees are asked, those with the least analytic predictions, so that a new problem
-  // is selected within a millisecond. The others are put behind them.
-  static constexpr size_t kMostAsked = 256;
+  // Who is asked, so that a new problem is selected soon: of the configurations with the least analytic
+  // predictions the first trees, and of those that then look best all others. The rest is put behind them.
+  // Analytic predictions of GPU kernels are nearer to what the trees make of them.
+  static constexpr size_t most_begun(BackendKind b) { return b == BackendKind::cpu ? 256 : 128; }
+  static constexpr size_t kFirstTrees = 48, kMostAsked = 64;
 
   void predict(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                std::span<double> us) const override;
@@ -68,14 +72,12 @@ class LearnedModel : public Model {
   void inputs(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs, float* out) const;
 
  private:
-  // The trees' word on `most` at most.
-  void ask(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs, std::span<double> us,
-           size_t most) const;
+  class Asking;
 
   ModelScope scope_;
   std::vector<std::string> names_;
   Forest forest_;
-  ForestRows rows_;
+  ForestRows first_, rest_;  // kFirstTrees of the forest, and the others
   Json made_;
   std::string name_;
   double band_;

@@ -97,12 +97,9 @@ Work work_of(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const 
   } else {
     add_gpu_work(v, c, a, inst, w);
   }
-  return w;
-}
-
-double total_cycles(const Work& w) {
   const double spread = std::max(w.math, w.memory) + w.pack_a + w.pack_b + w.epilogue + w.overhead;
-  return spread / std::max(w.parallel, 1e-3) + w.serial;
+  w.cycles = spread / std::max(w.parallel, 1e-3) + w.serial;
+  return w;
 }
 
 }  // namespace tessera

@@ -84,6 +84,8 @@ struct Work {
   double serial = 0;    // not divided by `parallel`
   double bytes_a = 0, bytes_b = 0, bytes_c = 0;
   double staged = 0;  // bytes of panels or shared memory in use
+
+  double cycles = 0;  // of the whole run on the device
 };
 
 class ViewMemo;
@@ -91,8 +93,5 @@ class ViewMemo;
 // `c` must be legal, `memo` of the same view and architecture. No allocation.
 Work work_of(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const CostTable& costs,
              ViewMemo& memo);
-
-// Cycles of the whole run on the device.
-double total_cycles(const Work& w);
 
 }  // namespace tessera

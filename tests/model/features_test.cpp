@@ -101,7 +101,7 @@ TEST(Analytic, TogetherIsAsOneByOne) {
       };
       auto configs = legal_configs(v, arch);
       const Model& learned = model_for("", arch, p);
-      const size_t some = std::min(configs.size(), LearnedModel::kMostAsked);
+      const size_t some = std::min(configs.size(), LearnedModel::kMostAsked);  // all of which are asked
       check(analytic_model(), configs);
       check(learned, std::span(configs).first(some));
       std::shuffle(configs.begin(), configs.end(), random);
