@@ -25,7 +25,7 @@ void declare(CLI::App& app, const Setting& s) {
     } else {
       CLI::Option* option = app.add_option(name, *to)->capture_default_str()->required(positional);
       if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-        if (!positional) option->delimiter(',')->expected(1);
+        if (!positional) option->delimiter(',')->allow_extra_args(false);
       }
       if constexpr (std::is_arithmetic_v<T>)
         option->check(CLI::Range(static_cast<T>(s.least), static_cast<T>(kMost),
