@@ -1,10 +1,13 @@
 // The models in the tree are what their measurements made of them, and serve where they are better.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/embedded.h"
 #include "base/fs.h"
 #include "base/text.h"
 #include "model/learned.h"
+#include "space/space.h"
 #include "tessera/dispatcher.h"
 #include "tune/train.h"
 #include "tune/training_file.h"
@@ -46,6 +49,28 @@ TEST(ShippedModels, ChooseBetterThanTheAnalyticModelOnNetworksTheyNeverSaw) {
                      analytic = score(data, Fold::test, predictor(analytic_model(), data.arch));
     EXPECT_GT(learned.mean, analytic.mean) << name;
     EXPECT_GE(learned.top3, analytic.top3) << name;
+  }
+}
+
+// Asking all trees of a few alone, as is done for a new problem, finds what asking them of everything legal
+// finds.
+TEST(ShippedModels, WhatLooksBestToTheFirstTreesIsWhatLooksBestToAll) {
+  for (const std::string& name : shipped()) {
+    const TrainingData data = times_of(name);
+    const auto model = LearnedModel::parse(find_embedded_file(name + ".model")->text, name);
+    size_t pruned = 0;
+    for (const MeasuredProblem& p : data.problems) {
+      if (p.fold != Fold::test) continue;
+      const std::vector<KernelConfig> legal = legal_configs(p.view, data.arch);
+      pruned += legal.size() > LearnedModel::kMostAsked;
+      std::vector<double> us(legal.size()), each(legal.size());
+      model->predict(p.view, data.arch, legal, us);
+      model->predict_each(p.view, data.arch, legal, each);
+      const auto chosen = static_cast<size_t>(std::min_element(us.begin(), us.end()) - us.begin());
+      EXPECT_LE(each[chosen], *std::min_element(each.begin(), each.end()) * 1.02)
+          << name << ": " << to_string(p.problem);
+    }
+    EXPECT_GT(pruned, data.count(Fold::test) / 2) << name;
   }
 }
 
