@@ -1,9 +1,8 @@
 // GEMM on one core beside other libraries, class by class.
 //
-//   cpu_gemm [--dtype f32,bf16,u8xi8,i8] [--class tiny,odd,...] [--peers onednn,...] [--mode plain,packed]
-//   [--quick]
-//            [--threads N] [--policy P] [--suite CSV] [--budget-ms MS] [--no-verify] [--only-machine] [--out
-//            DIR]
+//   bench_cpu_gemm [--dtype f32,bf16,u8xi8,i8] [--class tiny,odd,...] [--peers onednn,...]
+//                  [--mode plain,packed] [--quick] [--threads N] [--policy P] [--suite CSV] [--budget-ms MS]
+//                  [--no-verify] [--only-machine] [--out DIR]
 //
 // One run interleaves ours and the peers' calls on the same operands; every result is verified. DIR
 // (bench/results) gets cpu_gemm.<dtype>.<mode>.csv with every time and cpu_gemm.json with the summaries.

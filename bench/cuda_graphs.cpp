@@ -2,9 +2,10 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+
+#include "program.h"
 
 namespace tessera {
 
@@ -43,11 +44,7 @@ void open_device() {
   CU(cuEventCreate(&after, 0));
 }
 
-double Timed::median() const {
-  auto s = us;
-  std::sort(s.begin(), s.end());
-  return s.empty() ? 0 : s[s.size() / 2];
-}
+double Timed::median() const { return quantile(us, 0.5); }
 
 void capture(Timed& c, int count, int sets) {
   CUgraph g;

@@ -2,18 +2,14 @@
 //
 //   bench_gpu_gemm SUITE.csv OUT.csv [--dtype bf16] [--every N] [--offset I] [--limit N] [--max-mb MB]
 //                  [--policy model|model_topk] [--top-k 3] [--first-algo] [--rounds 7] [--warm-ms 60]
-//                  [--final-ms 1.5]
-//                  [--configs N | --all-configs] [--ahead]
+//                  [--final-ms 1.5] [--configs N | --all-configs] [--ahead]
 //
 // Rows I, I + N, ... of the suite whose operands take at most MB. Ours beside the algorithms that cuBLASLt
 // offers (with 64 MiB of workspace; --first-algo: only its first choice): the candidates interleaved,
 // `rounds` times after warm-ms, final-ms each. Results are compared with cuBLASLt's.
-//   --configs      so many legal configurations of each problem instead (gpu_configs.h), their results
-//   compared
-//   --all-configs  every legal one: OUT.csv then tells of each problem the best and the models' choices
-//   (oracle.h)
-//   --ahead        needs no device: the configurations are compiled into the kernel cache, to be carried to
-//   one
+//   --configs      so many legal configurations of each problem instead (gpu_configs.h), compared
+//   --all-configs  every legal one: OUT.csv has each problem's best and the models' choices (oracle.h)
+//   --ahead        needs no device: compiles the configurations into the kernel cache, to be carried to one
 // Launches are replayed as CUDA graphs over buffer sets beyond the L2 cache; data is random.
 #include <algorithm>
 #include <chrono>
@@ -87,6 +83,7 @@ std::vector<SuiteRow> drawn_rows(const Options& o) {
 
 struct Counts {
   size_t problems = 0, wrong = 0, failed = 0;
+  // The exit status, after saying why.
   int status() const {
     std::printf("%zu problems, %zu wrong, %zu failed\n", problems, wrong, failed);
     return wrong || failed ? 1 : 0;
@@ -197,7 +194,7 @@ int compare_configs(const Options& o) {
   return status;
 }
 
-int compile_ahead(const Options& o) {
+int compile_all(const Options& o) {
   KernelCache cache({});
   for (const SuiteRow& row : drawn_rows(o)) {
     const GemmView v = lower(row.problem);
@@ -309,7 +306,7 @@ int compare_with_lt(const Options& o) {
 }
 
 int run(const Options& o) {
-  if (o.ahead) return compile_ahead(o);
+  if (o.ahead) return compile_all(o);
   open_device();
   return o.most_configs() > 0 ? compare_configs(o) : compare_with_lt(o);
 }

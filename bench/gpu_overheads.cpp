@@ -1,7 +1,6 @@
 // What a CUDA kernel costs beside its own time: gpu_overheads OUT.json
 //   launch: a call of a prepared kernel beside an empty kernel's cuLaunchKernelEx; compile: NVRTC on what the
 //   dispatcher chooses for some problems; cache: the same kernels from disk, by a dispatcher of its own.
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -24,11 +23,6 @@ double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v.empty() ? 0 : v[v.size() / 2];
-}
-
 // Host time of one call, of batches that the device's queue takes at once.
 double per_call(const std::function<void()>& call, const std::function<void()>& wait) {
   constexpr int kCalls = 200, kBatches = 41;
@@ -40,7 +34,7 @@ double per_call(const std::function<void()>& call, const std::function<void()>& 
     times.push_back(us_since(start) / kCalls);
   }
   wait();
-  return median(times);
+  return quantile(times, 0.5);
 }
 
 constexpr const char* kProblems[] = {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
+#include "core/tile_math.h"
 #include "tune/element.h"
 #include "tune/operands.h"
 
@@ -19,9 +21,7 @@ CUdeviceptr address(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 
 std::array<int64_t, 3> bytes_of_set(const GemmView& v) {
   constexpr int64_t kAligned = 1 << 18;
-  const auto bytes = [](const Operand& o) {
-    return (o.extent * bytes_of(o.type) + kAligned - 1) / kAligned * kAligned;
-  };
+  const auto bytes = [](const Operand& o) { return round_up(o.extent * bytes_of(o.type), kAligned); };
   return {bytes(v.a), bytes(v.b), bytes(v.c)};
 }
 
@@ -39,17 +39,12 @@ BufferSets::BufferSets(const GemmView& v)
   reference_.c = base + all * sets;
   std::vector<char> host;
   uint64_t seed = 0;
-  for (const Operand* o : {&v.a, &v.b}) {
+  for (const auto& [o, at] : {std::pair(&v.a, &Buffers::a), {&v.b, &Buffers::b}}) {
     host.resize(static_cast<size_t>(o->extent * bytes_of(o->type)));
     fill(o->type, FillKind::uniform, ++seed, host.data(), o->extent);
-    for (const Buffers& set : sets_) {
-      const void* to = o == &v.a ? set.a : set.b;
-      if (&set == &sets_[0]) {
-        CU(cuMemcpyHtoD_v2(address(to), host.data(), host.size()));
-      } else {
-        CU(cuMemcpyDtoD_v2(address(to), address(o == &v.a ? sets_[0].a : sets_[0].b), host.size()));
-      }
-    }
+    const CUdeviceptr first = address(sets_[0].*at);
+    CU(cuMemcpyHtoD_v2(first, host.data(), host.size()));
+    for (size_t i = 1; i < sets_.size(); ++i) CU(cuMemcpyDtoD_v2(address(sets_[i].*at), first, host.size()));
   }
 }
 

@@ -2,8 +2,7 @@
 // best.
 //
 //   bench_model_oracle SUITE.csv [--dtype f32] [--only NAMES] [--limit N] [--family F] [--prepack]
-//   [--epilogue E]
-//                      [--budget-ms 2] [--csv FILE]
+//                      [--epilogue E] [--budget-ms 2] [--csv FILE]
 //
 // NAMES and F may have * and ?.
 //

@@ -3,9 +3,8 @@
 //   bench_ranking [--suite gemm] [--dtype bf16,f32] [--arch x86_amx] [--threads 1] [--candidates 500]
 //                 [--repeat 15] [--out FILE]
 //
-//   ranking     LearnedModel::predict of so many legal configurations, spread evenly over all: as the
-//   dispatcher
-//               ranks them, which asks all trees of the most promising alone
+//   ranking     LearnedModel::predict of so many legal configurations, spread evenly over all, as the
+//               dispatcher ranks them: all trees are asked of the most promising alone
 //   analytic    the analytic model's prediction of the same ones, a part of it
 //   each        LearnedModel::predict_each: all trees asked of every one
 //   each_trees  the forest alone, of every one, its features given

@@ -179,10 +179,8 @@ ForestRows::ForestRows(const Forest& forest) {
   const auto is_leaf = [](const ForestNode& n) { return n.feature == ForestNode::kLeaf; };
   nodes_.reserve(nodes.size());
   for (size_t t = 0; t < forest.trees(); ++t) {
-    const size_t root = forest.roots()[t],
-                 end = t + 1 < forest.trees() ? forest.roots()[t + 1] : nodes.size();
-    const auto tree = nodes.subspan(root, end - root);
-    roots_.push_back(static_cast<uint32_t>(root) | (is_leaf(tree[0]) ? ForestTables::kLeafRoot : 0));
+    const auto tree = forest.tree(t);
+    roots_.push_back(forest.roots()[t] | (is_leaf(tree[0]) ? ForestTables::kLeafRoot : 0));
     size_t forks = 0;
     for (size_t i = 0; i < tree.size(); ++i) {
       if (is_leaf(tree[i])) {

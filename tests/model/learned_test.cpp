@@ -95,10 +95,11 @@ TEST(LearnedModel, OfEqualsTheFirstAreAsked) {
   model.predict(v, gpu, configs, us);
   model.predict_each(v, gpu, configs, each);
   for (size_t i = 0; i < configs.size(); ++i) {
-    if (i < LearnedModel::kMostAsked)
+    if (i < LearnedModel::kMostAsked) {
       EXPECT_EQ(us[i], each[i]);
-    else
+    } else {
       EXPECT_GT(us[i], each[i]);
+    }
   }
 }
 

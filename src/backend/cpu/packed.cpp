@@ -145,7 +145,7 @@ class PackedKernel : public CpuKernel {
 
   // The rows of a block of C in `buffer`, each from the beginning of a line.
   void set_buffer(const PackedBlock& block, char* buffer, tsr::EpilogueArgs& epilogue) const {
-    const int64_t step = plan_.c_row_bytes();
+    const int64_t step = plan_.c_row_bytes;
     epilogue.c = reinterpret_cast<void*>(reinterpret_cast<intptr_t>(buffer) - block.m0 * step);
     epilogue.c_stride = step / bytes_of(view_.c.type);
   }
@@ -153,7 +153,7 @@ class PackedKernel : public CpuKernel {
   // Columns [n0, n1) of them to C itself.
   void empty_buffer(const PackedBlock& block, int64_t n0, int64_t n1, const char* buffer, char* c) const {
     const int64_t size = bytes_of(view_.c.type), step = view_.c.row_stride * size;
-    stream_pieces_avx512(c + block.m0 * step + n0 * size, step, buffer + n0 * size, plan_.c_row_bytes(),
+    stream_pieces_avx512(c + block.m0 * step + n0 * size, step, buffer + n0 * size, plan_.c_row_bytes,
                          (n1 - n0) * size, block.rows());
   }
 

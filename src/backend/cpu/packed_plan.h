@@ -44,7 +44,8 @@ struct PackedPlan {
   std::vector<PackedTask> tasks;
   int64_t most_m = 0, most_n = 0, most_k = 0;  // of a task
   int64_t depth, rows, cols;                   // block along k, m, n
-  int64_t strip;  // of a block's columns, those whose panels of B are packed at once
+  int64_t strip;            // of a block's columns, those whose panels of B are packed at once
+  int64_t c_row_bytes = 0;  // from one row of C to the next where they are computed apart
 
   // Bytes of the workspace: of each thread A, panels of B, sums between blocks of k, where rows of C lie, the
   // edge's columns, where taps lie, rows of C; of each part of k its sums.
@@ -65,8 +66,6 @@ struct PackedPlan {
   int64_t a_panel_bytes(int64_t k) const;
   // Rows of a block at most: a short last one joins the one before.
   int64_t most_rows() const { return rows + tile_m; }
-  // From one row of C to the next where they are computed apart.
-  int64_t c_row_bytes() const { return c_row_bytes_; }
   // Whether the panels of a block are kept for its other rows.
   bool keeps_b(int64_t task_rows) const { return by_blocks || task_rows > rows; }
 
@@ -89,8 +88,6 @@ struct PackedPlan {
   void choose_cols(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);
   void count_bytes(const GemmView& view, int split_k);
   int64_t table_row_bytes(const GemmView& view) const;
-
-  int64_t c_row_bytes_ = 0;
 };
 
 }  // namespace tessera

@@ -105,9 +105,10 @@ TEST_P(GroupsTest, BlocksOfFewOutputChannels) {
       SCOPED_TRACE(rest);
       const std::string problem = std::string("conv_fwd ") + rest;
       testing_cpu::expect_right(*kernel(problem, GetParam().narrow, threads));
-      if (threads == 1)
+      if (threads == 1) {
         EXPECT_EQ(testing_cpu::result(*kernel(problem + " prepack=b", GetParam().narrow)),
                   testing_cpu::result(*kernel(problem, GetParam().narrow)));
+      }
     }
   }
 }
