@@ -105,8 +105,9 @@ struct Dot {
     return kRows * columns >= 6 ? 1 : (7 + kRows * columns) / (kRows * columns);
   }
   // Columns read side by side where one tile of rows, which the first-level cache keeps, meets columns from
-  // beyond the second-level one. Lines of memory far apart may share a set of it, and memory gives the fewer
-  // of them the faster. From memory, and from a last-level cache that keeps them.
+  // beyond the second-level one, asked for far ahead or not at all. Lines of memory far apart may share a set
+  // of it, and memory gives the fewer of them the faster. From memory, and from a last-level cache that keeps
+  // them.
   static constexpr int few(int columns) { return kCols % columns == 0 ? columns : kCols; }
   static constexpr int kFromMemory = few(kRows == 4  ? 2
                                          : kRows > 1 ? 1
@@ -153,9 +154,9 @@ struct Dot {
     }
   }
 
-  // What a step asks for: nothing, into L1 lines of the next block of columns, or into L2 as many lines as it
-  // reads, from where memory is read later.
-  enum class Fetch { nothing, block, memory };
+  // What a step asks for: nothing, into L1 lines of the next block of columns, or as many lines as it reads:
+  // into L2 from where memory is read later, or into L1 those of its columns soon to be read.
+  enum class Fetch { nothing, block, memory, near };
 
   // acc += rows . cols over `count` elements of k; asks for the lines at `ahead`.
   template <Fetch kFetch, int kColumns>
@@ -170,6 +171,9 @@ struct Dot {
       } else if constexpr (kFetch == Fetch::memory) {
         TSR_UNROLL for (int j = 0; j < kColumns; ++j) __builtin_prefetch(ahead + j * kColBytes, 0, 2);
         ahead += kColumns * kColBytes;
+      } else if constexpr (kFetch == Fetch::near) {
+        TSR_UNROLL for (int j = 0; j < kColumns; ++j) __builtin_prefetch(ahead + j * col_stride);
+        ahead += kColBytes;
       }
     };
     long long steps = count / kStep;
@@ -201,17 +205,44 @@ struct Dot {
     if (const long long rest = count % kStep) step(acc, rows, row_stride, cols, col_stride, Part(rest));
   }
 
-  // One tile and all of k, `kColumns` after `kColumns`.
+  // One tile and all of k, `kColumns` after `kColumns`, which ask for lines `ahead` bytes from where they
+  // read. What is near of several columns lies within each: their ends ask for the beginnings of the next
+  // ones.
   template <Fetch kFetch, int kColumns>
   static TSR_INLINE void stream(Acc (&acc)[kRows][kCols], const char* rows, long long row_stride,
                                 const char* cols, long long col_stride, long long count, long long ahead) {
+    constexpr bool kEndsApart = kFetch == Fetch::near && kColumns > 1;
+    const long long ends = kEndsApart ? most(count - ahead / kColSize, 0) / kStep * kStep : count;
     for (int j0 = 0; j0 < kCols; j0 += kColumns, cols += kColumns * col_stride) {
       Acc some[kRows][kColumns];
       clear(some);
-      accumulate<kFetch>(some, rows, row_stride, cols, col_stride, count, cols + ahead);
+      accumulate<kFetch>(some, rows, row_stride, cols, col_stride, ends, cols + ahead);
+      if constexpr (kEndsApart) {
+        accumulate<kFetch>(some, rows + ends * kRowSize, row_stride, cols + ends * kColSize, col_stride,
+                           count - ends, cols + kColumns * col_stride);
+      }
       TSR_UNROLL for (int i = 0; i < kRows; ++i) {
         TSR_UNROLL for (int j = 0; j < kColumns; ++j) acc[i][j0 + j] = some[i][j];
       }
+    }
+  }
+
+  // As args.streams says.
+  static TSR_INLINE void stream_tile(const UnpackedArgs& args, Acc (&acc)[kRows][kCols], const char* rows,
+                                     long long row_stride, const char* cols, long long col_stride,
+                                     long long count) {
+    if constexpr (kRows <= kRowsInTurn) {
+      if (args.streams == Streams::in_turn) {
+        return stream<Fetch::near, 1>(acc, rows, row_stride, cols, col_stride, count, args.ahead_bytes);
+      }
+    }
+    if (args.streams == Streams::near) {
+      stream<Fetch::near, kCols>(acc, rows, row_stride, cols, col_stride, count,
+                                 args.ahead_bytes / kCols / 64 * 64);
+    } else if (args.ahead_bytes > 0) {
+      stream<Fetch::memory, kFromMemory>(acc, rows, row_stride, cols, col_stride, count, args.ahead_bytes);
+    } else {
+      stream<Fetch::nothing, kFromCache>(acc, rows, row_stride, cols, col_stride, count, 0);
     }
   }
 
@@ -254,17 +285,12 @@ struct Dot {
       }
       for (long long j0 = col_begin; j0 < col_end; j0 += kCols) {
         const long long j = least(j0, n - kCols);
-        if (tiles == 1 && args.streams) {
+        if (tiles == 1 && args.streams != Streams::none) {
           const char* row = rows + base * row_stride + k_begin * kRowSize;
           const char* col = cols + j * col_stride + k_begin * kColSize;
           const long long count = k_end - k_begin;
           Acc acc[kRows][kCols];
-          if (args.ahead_bytes > 0) {
-            stream<Fetch::memory, kFromMemory>(acc, row, row_stride, col, col_stride, count,
-                                               args.ahead_bytes);
-          } else {
-            stream<Fetch::nothing, kFromCache>(acc, row, row_stride, col, col_stride, count, 0);
-          }
+          stream_tile(args, acc, row, row_stride, col, col_stride, count);
           finish(args, acc, offset, base, i0 - base, least(kRows, i1 - base), j, j0 - j,
                  least(kCols, col_end - j));
           continue;

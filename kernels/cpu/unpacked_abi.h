@@ -5,6 +5,12 @@
 
 namespace tsr {
 
+// How one tile of cpu_dot's rows reads columns that lie side by side in memory: as they are at hand; to rows
+// that the first-level cache keeps, from beyond the second-level cache; or asking for them shortly before,
+// into the first-level cache, those of a tile beside one another or one after the other.
+enum class Streams { none, far, near, in_turn };
+constexpr int kRowsInTurn = 2;  // the most rows of a tile that may read columns in turn
+
 // Rows [row_begin, row_end) x columns [col_begin, col_end) of C from all m x n x k of the operands.
 struct UnpackedArgs {
   const void *a, *b;
@@ -16,10 +22,8 @@ struct UnpackedArgs {
   void* sums;
   int parts;  // > 0: adds up that many `sums`, one after the other in memory, into C; a and b are not read
   long long block_k;  // most elements of k between two visits of a tile: whole vectors, or words
-  // cpu_dot's columns, side by side in memory: whether they come from beyond the second-level cache to rows
-  // that the first-level cache keeps, and how far ahead lines are asked for; 0: none are.
-  bool streams;
-  long long ahead_bytes;
+  Streams streams;
+  long long ahead_bytes;  // how far ahead of cpu_dot's columns lines are asked for; 0: none are
   EpilogueArgs epilogue;
 };
 

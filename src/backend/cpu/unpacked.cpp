@@ -31,8 +31,8 @@ class UnpackedKernel : public CpuKernel {
         b_col_bytes_(view_.b.col_stride * bytes_of(view_.b.type)),
         prepacked_(view_, config_.tile_n, inst_.k, flips_a(), arch),
         block_k_(block_k(arch)),
-        streams_(streamed_bytes() > arch.l2.bytes && row_bytes() <= arch.l1.bytes * 3 / 4),
-        ahead_bytes_(streamed_bytes() > arch.l3.bytes / 3 ? kAheadBytes : 0),
+        streams_(streams(arch)),
+        ahead_bytes_(ahead_bytes(arch)),
         pieces_(pieces()),
         simple_(pieces_.size() == 1 && view_.groups == 1 && config_.split_k == 1) {
     if (!view_.b_prepacked) return;
@@ -128,11 +128,7 @@ class UnpackedKernel : public CpuKernel {
     return bytes / std::max(bytes_of(view_.a.type), bytes_of(view_.b.type));
   }
 
-  // Of the streamed operand, asked for ahead: enough for memory to answer, little beside L2.
-  static constexpr int64_t kAheadBytes = 65536;
-
-  // What cpu_dot streams, its lines one after another. Of what the last-level cache keeps between two runs
-  // beside all else the processor fetches lines early enough by itself.
+  // What cpu_dot streams, its lines one after another.
   int64_t streamed_bytes() const {
     const Operand& o = config_.swap_ab ? view_.a : view_.b;
     return o.leading() < 2 * view_.k ? o.leading() * cols_of(view_, config_) * bytes_of(o.type) : 0;
@@ -141,6 +137,39 @@ class UnpackedKernel : public CpuKernel {
   // What cpu_dot's tile of rows takes.
   int64_t row_bytes() const {
     return config_.tile_m * view_.k * bytes_of((config_.swap_ab ? view_.b : view_.a).type);
+  }
+
+  // Whether lines asked for into L1 get there while the eight KiB before them are read, and asking costs
+  // nothing: L1 gives two vectors a cycle, and the last-level cache more than a quarter of one.
+  static bool asks_near(const ArchSpec& arch) {
+    const int vector_bytes = arch.vector_bits / 8;
+    return arch.l1.bytes_per_cycle >= 2 * vector_bytes && arch.l3.bytes_per_cycle > vector_bytes / 4;
+  }
+
+  tsr::Streams streams(const ArchSpec& arch) const {
+    const int64_t bytes = streamed_bytes();
+    if (!asks_near(arch)) {
+      const bool kept = row_bytes() <= arch.l1.bytes * 3 / 4;
+      return bytes > arch.l2.bytes && kept ? tsr::Streams::far : tsr::Streams::none;
+    }
+    // One or two rows leave room in L1 for what is asked for, and take less time than it takes to come: the
+    // processor follows one long stream best. Of short columns adding up the lanes would take too long.
+    constexpr int64_t kLongColumn = 768;  // bytes, for each row
+    const int64_t from = config_.tile_m == 1 ? arch.l1.bytes : arch.l2.bytes;
+    if (config_.tile_m <= tsr::kRowsInTurn && bytes > from && row_bytes() <= arch.l1.bytes / 2 &&
+        row_bytes() >= config_.tile_m * config_.tile_m * kLongColumn) {
+      return tsr::Streams::in_turn;
+    }
+    return bytes > arch.l2.bytes ? tsr::Streams::near : tsr::Streams::none;
+  }
+
+  // Into L1 less than half of it. Into L2 enough for memory to answer, little beside L2; of what the
+  // last-level cache keeps between two runs beside all else the processor fetches lines early enough by
+  // itself.
+  int64_t ahead_bytes(const ArchSpec& arch) const {
+    constexpr int64_t kNearBytes = 8192, kFarBytes = 65536;
+    if (asks_near(arch)) return streams_ == tsr::Streams::none ? 0 : kNearBytes;
+    return streamed_bytes() > arch.l3.bytes / 3 ? kFarBytes : 0;
   }
 
   // Threads take whole tiles along the longer side of C.
@@ -201,7 +230,7 @@ class UnpackedKernel : public CpuKernel {
   int64_t a_row_bytes_, a_k_bytes_, b_k_bytes_, b_col_bytes_;
   PrepackedB prepacked_;
   int64_t block_k_;
-  bool streams_;
+  tsr::Streams streams_;
   int64_t ahead_bytes_;
   bool worth_threads_ = false;
   std::vector<Piece> pieces_;

@@ -166,28 +166,32 @@ TEST_F(Unpacked, ColumnsBeyondTheCache) {
   }
 }
 
-// Columns of cpu_dot from a last-level cache and from memory, for rows that L1 keeps and that it does not:
-// side by side, and with room between them.
+// Columns of cpu_dot from a last-level cache and from memory, for rows that L1 keeps and that it does not,
+// caches slow and fast: side by side, and with room between them.
 TEST_F(Unpacked, DotOverColumnsFromAfar) {
   ArchSpec arch = find_arch("x86_avx512");
   arch.compute_units = 1;
   arch.l2.bytes = 2048;
   struct Caches {
     int64_t l1, l3;
+    double l3_bytes_per_cycle;
   };
   for (const char* tile : {"1x16", "2x8", "3x6", "4x6", "4x1"}) {
     const KernelConfig config = testing_cpu::config("cpu_dot inst=1x16x1 tile=" + std::string(tile));
     std::map<std::string, std::shared_ptr<CpuModule>> modules;
-    for (const char* sizes : {"n=16 k=1030", "n=41 k=67", "n=41 k=67 ldb=70", "n=41 k=67 ldb=300"}) {
+    for (const char* sizes : {"n=16 k=1030", "n=41 k=67", "n=41 k=67 ldb=70", "n=41 k=67 ldb=300",
+                              "n=33 k=800", "n=33 k=800 ldb=811"}) {
       for (int m = config.tile_m; m <= config.tile_m + 1; ++m) {
         const Problem p = Problem::parse("gemm dtype=f32 m=" + std::to_string(m) + " " + sizes);
         SCOPED_TRACE(to_string(p) + " | " + tile);
         const Source source = render(lower(p), config, arch);
         auto& module = modules[source.symbol];
         if (!module) module = std::make_shared<CpuModule>(testing_cpu::backend(1).compile(source, ""));
-        for (const Caches& caches : {Caches{32768, 4096}, Caches{32768, 1 << 24}, Caches{512, 4096}}) {
+        for (const Caches& caches : {Caches{32768, 4096, 10}, Caches{32768, 1 << 24, 10},
+                                     Caches{512, 4096, 10}, Caches{32768, 4096, 28}, Caches{512, 4096, 28}}) {
           arch.l1.bytes = caches.l1;
           arch.l3.bytes = caches.l3;
+          arch.l3.bytes_per_cycle = caches.l3_bytes_per_cycle;
           testing_cpu::expect_right(
               *make_unpacked_kernel(module, arch, p, Choice{config, 0, ChoiceSource::explicit_config}));
         }
