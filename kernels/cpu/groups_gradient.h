@@ -14,26 +14,43 @@ struct GroupsGradient {
   using U = typename M::U;
   using Chunk = typename M::Chunk;
   static constexpr int L = M::L, V = M::V, kTaps = M::kTaps;
-  static constexpr int B = C::tile_m;  // columns of dY in registers
   static constexpr long long kSlot = M::kSlot;
-  // Sums that are kept at a time: of channels of the operand read, where all of a vector's lanes take the
-  // same one, and then of lines of the filter.
+  // Sums that are kept at a time beside `columns` of dY: of channels of the operand read, where all of a
+  // vector's lanes take the same one, and then of lines of the filter, which are counted through its planes.
 #ifdef __AVX512VL__
   static constexpr int kRegisters = 31;
 #else
   static constexpr int kRegisters = 15;
 #endif
-  static constexpr int kSums = (kRegisters - B * V - V) / (kTaps * V) > 0
-                                   ? (kRegisters - B * V - V) / (kTaps * V)
-                                   : 1;
-  static constexpr int kChannels = [] {
-    int most = M::kSpread ? kSums : 1;
-    while (M::kInner % most != 0) --most;
-    return most;
+  static constexpr int kLines = C::taps_d * C::taps_h;
+  static constexpr int channels_of(int columns) {
+    const int sums = (kRegisters - columns * V - V) / (kTaps * V);
+    int channels = M::kSpread && sums > 0 ? sums : 1;
+    while (M::kInner % channels != 0) --channels;
+    return channels;
+  }
+  static constexpr int bands_of(int columns) {
+    const int sums = (kRegisters - columns * V - V) / (kTaps * V), fit = sums / channels_of(columns);
+    return fit > 0 ? (kLines + fit - 1) / fit : kLines;
+  }
+  // Of a column of dY and its lanes, in cycles: two products each, or one vector that is read, since it may
+  // lie across lines of memory.
+  static constexpr double cost_of(int columns) {
+    const double products = 0.5 * kLines * kTaps,
+                 reads = static_cast<double>(kLines) * M::columns_of(columns) / columns + bands_of(columns);
+    return products > reads ? products : reads;
+  }
+  // Columns of dY in registers: fewer where fewer passes over the lines are the better of it.
+  static constexpr int B = [] {
+    int best = C::tile_m;
+    for (int columns = best; columns >= 2 && !M::kGrouped; --columns) {
+      const double gain = cost_of(best) - cost_of(columns);
+      if (gain > 0 || (gain == 0 && bands_of(columns) < bands_of(best))) best = columns;
+    }
+    return best;
   }();
-  static constexpr int kFit = kSums / kChannels;
-  static constexpr int kBands = (C::taps_h + kFit - 1) / kFit;
-  static constexpr int kBand = (C::taps_h + kBands - 1) / kBands;
+  static constexpr int kChannels = channels_of(B), kBands = bands_of(B);
+  static constexpr int kBand = (kLines + kBands - 1) / kBands;
 
   // dY: the lanes as they lie.
   struct OutLanes {
@@ -65,23 +82,33 @@ struct GroupsGradient {
     });
   }
 
+  // A line of dY: its first column, and what the filter's first tap meets there, which may lie outside.
+  struct Line {
+    const char *out, *in;
+    int first_d, count_d, first_h, count_h;  // taps that meet lines of X
+  };
+  static constexpr int kMostLines = 64;  // of a block
+
   struct Job {
     const GroupsArgs* args;
     const Chunk* chunk;
     const OutLanes* out;
     U index[V];
-    long long l0, l1;  // lines
-    long long tap_d;
-    int tap_h;    // first of the band
-    int channel;  // of a group of the operand read; the first one
-    float* sums;  // of that line of the filter, and those behind it
+    int lines;
+    long long inside_begin, inside_end;  // columns whose steps meet X only inside, and that are whole
+    int tap_line;                        // first of the band
+    int channel;                         // of a group of the operand read; the first one
+    bool add;                            // to sums there are
+    float* sums;                         // of that line of the filter, and those behind it
     Stream<false> next_in, next_out;
+    Line line[kMostLines];
   };
 
-  template <bool kEdge, bool kWhole>
+  // B columns of a line. kAll: every tap of the band meets a line.
+  template <bool kEdge, bool kAll, bool kWhole>
   static TSR_INLINE void step(F (&acc)[kBand][kChannels][kTaps][V], const Job& at, const char* out,
-                              long long out_left, const char* const (&in)[kBand], const bool (&live)[kBand],
-                              long long in_col) {
+                              long long out_left, const char* in, const long long (&apart)[kBand],
+                              const bool (&live)[kBand], long long in_col) {
     const GroupsArgs& args = *at.args;
     const long long pixel = args.in_channels * M::kInSize, out_pixel = args.out_channels * M::kOtherSize;
     F y[B][V];
@@ -95,10 +122,34 @@ struct GroupsGradient {
         load_out<kWhole>(y[b.value], from, *at.out);
       }
     });
-    each<kBand>([&](auto ri) __attribute__((always_inline)) {
-      constexpr int r = decltype(ri)::value;
-      if (!live[r]) return;
-      const char* p = in[r];
+    const auto meet = [&](auto ri, auto ji, const char* from) __attribute__((always_inline)) {
+      constexpr int r = decltype(ri)::value, col = decltype(ji)::value;
+      const auto take = [&](auto ci, const F(&x)[V]) __attribute__((always_inline)) {
+        each<kTaps>([&](auto ti) __attribute__((always_inline)) {
+          constexpr int t = decltype(ti)::value, b = M::template meets<B>(col, t);
+          if constexpr (b >= 0) {
+            each<V>([&](auto v) __attribute__((always_inline)) {
+              M::add_product(acc[r][ci.value][t][v.value], x[v.value], y[b][v.value]);
+            });
+          }
+        });
+      };
+      F x[2][V];
+      if constexpr (M::kSpread && M::kIn == Type::bf16 && kChannels % 2 == 0) {
+        each<kChannels / 2>([&](auto ci) __attribute__((always_inline)) {
+          constexpr int c = 2 * decltype(ci)::value;
+          M::spread_two(x, from + c * M::kInSize, *at.chunk);
+          take(Int<c>(), x[0]);
+          take(Int<c + 1>(), x[1]);
+        });
+      } else {
+        each<kChannels>([&](auto ci) __attribute__((always_inline)) {
+          M::template load<kWhole>(x, from + ci.value * M::kInSize, *at.chunk, at.index);
+          take(ci, x[0]);
+        });
+      }
+    };
+    const auto columns = [&](const char* p, const auto& each_line) __attribute__((always_inline)) {
       each<M::template columns<B>()>([&](auto ji) __attribute__((always_inline)) {
         constexpr int col = decltype(ji)::value;
         const char* from = p;
@@ -106,33 +157,25 @@ struct GroupsGradient {
         hold(p);
         if constexpr (M::template used<B>(col)) {
           if (kEdge && !within(in_col + col, args.in_w)) return;
-          const auto take = [&](auto ci, const F(&x)[V]) __attribute__((always_inline)) {
-            each<kTaps>([&](auto ti) __attribute__((always_inline)) {
-              constexpr int t = decltype(ti)::value, b = M::template meets<B>(col, t);
-              if constexpr (b >= 0) {
-                each<V>([&](auto v) __attribute__((always_inline)) {
-                  acc[r][ci.value][t][v.value] += x[v.value] * y[b][v.value];
-                });
-              }
-            });
-          };
-          F x[2][V];
-          if constexpr (M::kSpread && M::kIn == Type::bf16 && kChannels % 2 == 0) {
-            each<kChannels / 2>([&](auto ci) __attribute__((always_inline)) {
-              constexpr int c = 2 * decltype(ci)::value;
-              M::spread_two(x, from + c * M::kInSize, *at.chunk);
-              take(Int<c>(), x[0]);
-              take(Int<c + 1>(), x[1]);
-            });
-          } else {
-            each<kChannels>([&](auto ci) __attribute__((always_inline)) {
-              M::template load<kWhole>(x, from + ci.value * M::kInSize, *at.chunk, at.index);
-              take(ci, x[0]);
-            });
-          }
+          each_line(ji, from);
         }
       });
-    });
+    };
+    if constexpr (kAll) {
+      // Neighbouring products go to different sums.
+      columns(
+          in, [&](auto ji, const char* from) __attribute__((always_inline)) {
+            each<kBand>([&](auto ri)
+                            __attribute__((always_inline)) { meet(ri, ji, from + apart[ri.value]); });
+          });
+    } else {
+      each<kBand>([&](auto ri) __attribute__((always_inline)) {
+        if (!live[ri.value]) return;
+        columns(
+            in + apart[ri.value], [&](auto ji, const char* from)
+                                      __attribute__((always_inline)) { meet(ri, ji, from); });
+      });
+    }
   }
 
   template <bool kWhole>
@@ -144,48 +187,52 @@ struct GroupsGradient {
       acc[i.value / (kChannels * kTaps * V)][i.value / (kTaps * V) % kChannels][i.value / V % kTaps]
          [i.value % V] = F{};
     });
-    GroupsLine line(args, at.l0);
-    for (long long l = at.l0; l < at.l1; ++l, line.next()) {
-      at.next_in.fetch();
-      at.next_out.fetch();
-      const GroupsAxis axis_d = line.axis_d(), axis_h = line.axis_h();
-      const long long in_d = axis_d.at + (at.tap_d - axis_d.first) * args.at_step_d;
-      const bool depth = at.tap_d >= axis_d.first && at.tap_d < axis_d.first + axis_d.count;
-      const char* in[kBand];
-      bool live[kBand], any = false;
+    int tap_d[kBand], tap_h[kBand];
+    long long apart[kBand];  // from what the filter's first tap meets
+    each<kBand>([&](auto r) __attribute__((always_inline)) {
+      tap_d[r.value] = (at.tap_line + r.value) / C::taps_h;
+      tap_h[r.value] = (at.tap_line + r.value) % C::taps_h;
+      apart[r.value] = (tap_d[r.value] * args.at_step_d * args.in_h + tap_h[r.value] * args.at_step_h) *
+                           args.in_w * pixel +
+                       (M::kSpread ? at.channel * M::kInSize : 0);
+    });
+    for (int l = 0; l < at.lines; ++l) {
+      if (args.fetch) {
+        at.next_in.fetch();
+        at.next_out.fetch();
+      }
+      const Line& line = at.line[l];
+      bool live[kBand], any = false, all = kWhole;
       each<kBand>([&](auto r) __attribute__((always_inline)) {
-        const int tap = at.tap_h + r.value;
-        live[r.value] = depth && tap >= axis_h.first && tap < axis_h.first + axis_h.count;
+        live[r.value] = within(tap_d[r.value] - line.first_d, line.count_d) &&
+                        within(tap_h[r.value] - line.first_h, line.count_h);
         any |= live[r.value];
-        const long long in_h = axis_h.at + (tap - axis_h.first) * static_cast<long long>(args.at_step_h);
-        in[r.value] =
-            static_cast<const char*>(args.in) +
-            (((line.image * args.in_d + in_d) * args.in_h + in_h) * args.in_w - args.pad_w) * pixel +
-            (M::kSpread ? at.channel * M::kInSize : 0);
+        all &= live[r.value];
       });
-      if (any) {
-        const char* out =
-            static_cast<const char*>(args.other) + line.line() * args.out_w * out_pixel + at.out->base;
-        long long in_col = -args.pad_w;
-        for (long long o = 0; o < args.out_w; o += B, in_col += B * M::kStride, out += B * out_pixel) {
-          const bool inside =
-              in_col >= 0 && in_col + M::template columns<B>() <= args.in_w && o + B <= args.out_w;
-          if (kWhole && inside) {
-            step<false, true>(acc, at, out, B, in, live, in_col);
+      if (!any) continue;
+      const char *out = line.out + at.out->base, *in = line.in + M::start(*at.chunk);
+      long long o = 0, in_col = -args.pad_w;
+      for (; o < args.out_w;
+           o += B, in_col += B * M::kStride, out += B * out_pixel, in += B * M::kStride * pixel) {
+        if (!all) {
+          step<true, false, kWhole>(acc, at, out, args.out_w - o, in, apart, live, in_col);
+        } else if constexpr (kWhole) {
+          if (o >= at.inside_begin && o < at.inside_end) {
+            step<false, true, true>(acc, at, out, B, in, apart, live, in_col);
           } else {
-            step<true, kWhole>(acc, at, out, args.out_w - o, in, live, in_col);
+            step<true, true, true>(acc, at, out, args.out_w - o, in, apart, live, in_col);
           }
-          each<kBand>([&](auto r) __attribute__((always_inline)) { in[r.value] += B * M::kStride * pixel; });
         }
       }
     }
     each<kBand>([&](auto ri) __attribute__((always_inline)) {
       constexpr int r = decltype(ri)::value;
-      if (at.tap_h + r < C::taps_h) {
+      if (at.tap_line + r < kLines) {
         float* to = at.sums + r * kSlot * M::kInner;
         each<kChannels * kTaps * V>([&](auto k) __attribute__((always_inline)) {
-          store_whole(to + k.value * L, load_whole<F>(to + k.value * L) +
-                                            acc[r][k.value / (kTaps * V)][k.value / V % kTaps][k.value % V]);
+          F sum = acc[r][k.value / (kTaps * V)][k.value / V % kTaps][k.value % V];
+          if (at.add) sum += load_whole<F>(to + k.value * L);
+          store_whole(to + k.value * L, sum);
         });
       }
     });
@@ -202,52 +249,68 @@ struct GroupsGradient {
   static TSR_INLINE void lines(const GroupsArgs& args) {
     Job job;
     job.args = &args;
-    const long long chunk_floats = args.taps_d * args.taps_h * M::kInner * kSlot;
-    for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
-      float* sums = args.panels + q * chunk_floats;
-      for (long long i = 0; i < chunk_floats; i += L) store_whole(sums + i, F{});
+    const long long chunk_floats = kLines * M::kInner * kSlot;
+    if (args.epilogue.alpha == 0.0f || args.line_begin == args.line_end) {  // which hides what operands hold
+      for (long long i = args.chunk_begin * chunk_floats; i < args.chunk_end * chunk_floats; i += L)
+        store_whole(args.panels + i, F{});
+      return;
     }
-    if (args.epilogue.alpha == 0.0f) return;  // which hides what operands hold
+    const long long in_line = args.in_w * args.in_channels * M::kInSize,
+                    out_line = args.out_w * args.out_channels * M::kOtherSize;
+    // A step reads columns() of X from o * stride - pad on.
+    const long long last_inside = args.in_w + args.pad_w - M::template columns<B>();
+    job.inside_begin = (args.pad_w + M::kStride - 1) / M::kStride;
+    job.inside_end = last_inside < 0 ? 0 : least(last_inside / M::kStride, args.out_w - B) + 1;
     // Of the lines up to which all have enough behind them in both operands, for the last chunk and so for
     // all. Any line may meet the last one of X: taps that lie apart leave the image one by one.
     const Chunk last(args, args.chunk_end - 1);
     const OutLanes out_last(args, args.chunk_end - 1);
     long long whole_end = args.line_begin;
     while (whole_end < args.line_end && lines_behind(args, whole_end, last, out_last)) ++whole_end;
-    for (job.l0 = args.line_begin; job.l0 < args.line_end; job.l0 = job.l1) {
-      job.l1 = groups_block_end(
-          args, job.l0, least(job.l0 + args.line_block, job.l0 < whole_end ? whole_end : args.line_end));
-      const long long l2 =
-          job.l1 < args.line_end
-              ? groups_block_end(args, job.l1, least(job.l1 + args.line_block, args.line_end))
-              : job.l1;
-      const long long turns = (job.l1 - job.l0) * (args.chunk_end - args.chunk_begin) * args.taps_d * kBands *
-                              (M::kInner / kChannels);
-      job.next_in = groups_next_lines<M::kInSize>(args, job.l1, l2, turns);
+    const auto block_end = [&](long long l0, long long end) {
+      return groups_block_end(args, l0, least(l0 + least(args.line_block, kMostLines), end));
+    };
+    for (long long l0 = args.line_begin, l1; l0 < args.line_end; l0 = l1) {
+      l1 = block_end(l0, l0 < whole_end ? whole_end : args.line_end);
+      const long long l2 = l1 < args.line_end ? block_end(l1, args.line_end) : l1;
+      const long long turns =
+          (l1 - l0) * (args.chunk_end - args.chunk_begin) * kBands * (M::kInner / kChannels);
+      job.next_in = groups_next_lines<M::kInSize>(args, l1, l2, turns);
       if (args.fetch) {
-        const long long line = args.out_w * args.out_channels * M::kOtherSize;
-        const char* dy = static_cast<const char*>(args.other) + GroupsLine(args, job.l1).line() * line;
-        job.next_out = Stream<false>(dy, dy + (l2 - job.l1) * line, turns);
+        const char* dy = static_cast<const char*>(args.other) + GroupsLine(args, l1).line() * out_line;
+        job.next_out = Stream<false>(dy, dy + (l2 - l1) * out_line, turns);
+      }
+      job.lines = static_cast<int>(l1 - l0);
+      job.add = l0 > args.line_begin;
+      GroupsLine at(args, l0);
+      for (int l = 0; l < job.lines; ++l, at.next()) {
+        const GroupsAxis &d = at.axis_d(), &h = at.axis_h();
+        const long long in_d = d.at - d.first * static_cast<long long>(args.at_step_d),
+                        in_h = h.at - h.first * static_cast<long long>(args.at_step_h);
+        job.line[l] = {static_cast<const char*>(args.other) + at.line() * out_line,
+                       static_cast<const char*>(args.in) +
+                           ((at.image * args.in_d + in_d) * args.in_h + in_h) * in_line -
+                           args.pad_w * args.in_channels * M::kInSize,
+                       d.first,
+                       d.count,
+                       h.first,
+                       h.count};
       }
       for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
         const Chunk chunk(args, q);
         const OutLanes out(args, q);
         job.chunk = &chunk;
         job.out = &out;
-        const bool whole = (chunk.beyond <= 0 && out.beyond <= 0) || job.l1 <= whole_end;
-        for (job.tap_d = 0; job.tap_d < args.taps_d; ++job.tap_d) {
-          for (job.tap_h = 0; job.tap_h < C::taps_h; job.tap_h += kBand) {
-            each<V>([&](auto v)
-                        __attribute__((always_inline)) { job.index[v.value] = chunk.index[v.value]; });
-            job.sums =
-                args.panels + q * chunk_floats + (job.tap_d * args.taps_h + job.tap_h) * M::kInner * kSlot;
-            // Not unrolled: one body serves all input channels.
+        const bool whole = (chunk.beyond <= 0 && out.beyond <= 0) || l1 <= whole_end;
+        for (job.tap_line = 0; job.tap_line < kLines; job.tap_line += kBand) {
+          each<V>([&](auto v) __attribute__((always_inline)) { job.index[v.value] = chunk.index[v.value]; });
+          job.sums = args.panels + q * chunk_floats + job.tap_line * M::kInner * kSlot;
+          // Not unrolled: one body serves all input channels.
 #pragma GCC unroll 1
-            for (job.channel = 0; job.channel < M::kInner;
-                 job.channel += kChannels, job.sums += kChannels * kSlot) {
-              whole ? band<true>(job) : band<false>(job);
-              each<V>([&](auto v) __attribute__((always_inline)) { job.index[v.value] += M::kNext; });
-            }
+          for (job.channel = 0; job.channel < M::kInner;
+               job.channel += kChannels, job.sums += kChannels * kSlot) {
+            whole ? band<true>(job) : band<false>(job);
+            each<V>([&](auto v) __attribute__((always_inline)) { job.index[v.value] += M::kNext; });
           }
         }
       }

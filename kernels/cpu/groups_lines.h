@@ -255,12 +255,12 @@ struct GroupsLines {
                             64 ==
                         0;
         }
+        const char* in = static_cast<const char*>(args.in) + M::start(chunk);
         const float* panel = args.panels + q * chunk_floats;
         GroupsLine at(args, l0);
         for (long long l = l0; l < l1; ++l, at.next()) {
           const GroupsAxis axis_d = at.axis_d(), axis_h = at.axis_h();
-          job.in =
-              static_cast<const char*>(args.in) + at.image * image + axis_d.at * plane + axis_h.at * line;
+          job.in = in + at.image * image + axis_d.at * plane + axis_h.at * line;
           job.panel = panel + (axis_d.first * args.taps_h + axis_h.first) * line_floats;
           job.d_count =
               args.epilogue.alpha == 0.0f ? 0 : axis_d.count;  // a zero alpha hides what operands hold

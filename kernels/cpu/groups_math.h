@@ -114,9 +114,12 @@ struct GroupsMath {
   // the tile meets tap 0; how many there are; and the column of the tile that column j meets with tap t, or
   // -1.
   static constexpr int kFirst = kBackward ? -((kTaps - 1) * kDilation / kStride) : 0;
+  static constexpr int columns_of(int tile) {
+    return kBackward ? (tile - 1) / kStride - kFirst + 1 : (tile - 1) * kStride + (kTaps - 1) * kDilation + 1;
+  }
   template <int B>
   static constexpr int columns() {
-    return kBackward ? (B - 1) / kStride - kFirst + 1 : (B - 1) * kStride + (kTaps - 1) * kDilation + 1;
+    return columns_of(B);
   }
   template <int B>
   static constexpr int meets(int j, int t) {
@@ -135,6 +138,15 @@ struct GroupsMath {
     return false;
   }
 
+  // acc += x * y in one instruction whose sum stays where it is, so that the compiler moves none.
+  static TSR_INLINE void add_product(F& acc, F x, F y) {
+#ifdef __AVX512F__
+    asm("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(x), "v"(y));
+#else
+    asm("vfmadd231ps %2, %1, %0" : "+x"(acc) : "x"(x), "x"(y));
+#endif
+  }
+
   // acc += x * w, of floats or of words.
   static TSR_INLINE void multiply(F& acc, F x, F w) {
     U sum = as_bits<L>(acc);
@@ -144,7 +156,7 @@ struct GroupsMath {
 
   // The lanes of one chunk of channels.
   struct Chunk {
-    long long base[V];  // bytes from a pixel to what each vector reads
+    long long base[V];  // bytes from a pixel to what each vector reads; see start() and offset()
     Part part[V][kReads];
     U index[V];            // of the first channel of each group
     long long beyond = 0;  // elements that whole vectors read behind the last channel of a pixel
@@ -174,6 +186,14 @@ struct GroupsMath {
       });
     }
   };
+
+  // Bytes from a pixel to where a chunk reads, and from there to what vector v does: constant where lanes
+  // take their own channels.
+  static constexpr bool kBeside = !kGrouped && !kBlocked;
+  static TSR_INLINE long long start(const Chunk& chunk) { return kBeside ? chunk.base[0] : 0; }
+  static TSR_INLINE long long offset(const Chunk& chunk, int v) {
+    return kBeside ? static_cast<long long>(v) * kUsed * kInner * kInSize : chunk.base[v];
+  }
 
   static TSR_INLINE F choose(F x, U index) {
     F out;
@@ -286,12 +306,13 @@ struct GroupsMath {
       if constexpr (kShared && v > 0) {
         each<2>([&](auto c) __attribute__((always_inline)) { channels[c.value][v] = channels[c.value][0]; });
       } else {
-        split(spread_word(p + chunk.base[v]), channels[0][v], channels[1][v]);
+        split(spread_word(p + offset(chunk, v)), channels[0][v], channels[1][v]);
       }
     });
   }
 
-  // The vectors of one pixel; `index` says which input channel of each group.
+  // The vectors of one pixel, start() behind its first channel; `index` says which input channel of each
+  // group.
   template <bool kWhole>
   static TSR_INLINE void load(F (*channels)[V], const char* p, const Chunk& chunk, const U (&index)[V]) {
     F(&x)[V] = channels[0];
@@ -302,15 +323,15 @@ struct GroupsMath {
           each<2>([&](auto c)
                       __attribute__((always_inline)) { channels[c.value][v] = channels[c.value][0]; });
         } else {
-          const U u =
-              kWhole ? load_whole<U>(p + chunk.base[v]) : load_copy16<U>(p + chunk.base[v], chunk.part[v][0]);
+          const U u = kWhole ? load_whole<U>(p + offset(chunk, v))
+                             : load_copy16<U>(p + offset(chunk, v), chunk.part[v][0]);
           split(choose(as_float<L>(u), index[v]), channels[0][v], channels[1][v]);
         }
       } else if constexpr (kSpread && kShared && v > 0) {
         each<kAtOnce>([&](auto c)
                           __attribute__((always_inline)) { channels[c.value][v] = channels[c.value][0]; });
       } else if constexpr (kAlike) {
-        const char* from = kSpread ? p + chunk.base[v] : p;
+        const char* from = kSpread ? p + offset(chunk, v) : p;
         if constexpr (kDot) {
           x[v] = spread_word(from);
         } else if constexpr (kAtOnce == 2) {
@@ -321,14 +342,14 @@ struct GroupsMath {
         }
       } else if constexpr (kPairs) {
         if constexpr (v % 2 == 0) {
-          const U u =
-              kWhole ? load_whole<U>(p + chunk.base[v]) : load_copy16<U>(p + chunk.base[v], chunk.part[v][0]);
+          const U u = kWhole ? load_whole<U>(p + offset(chunk, v))
+                             : load_copy16<U>(p + offset(chunk, v), chunk.part[v][0]);
           split(as_float<L>(u), x[v], x[v + 1]);
         }
       } else if constexpr (kShared && v > 0) {
         x[v] = x[0];
       } else {
-        const char* from = p + chunk.base[v];
+        const char* from = p + offset(chunk, v);
         const Part(&part)[kReads] = chunk.part[v];
         if constexpr (kHalves) {
           const auto read = [&](int i) __attribute__((always_inline)) {

@@ -61,10 +61,18 @@ void add_window(Prelude& prelude, const GemmView& v, const KernelConfig& c, cons
   const struct {
     std::string_view name;
     int64_t value;
-  } numbers[] = {{"gradient", shape.gradient},   {"blocked", shape.blocked}, {"block_h", shape.block_h},
-                 {"block_w", shape.block_w},     {"inner", shape.inner},     {"outer", shape.outer},
-                 {"taps_h", shape.axes[1].taps}, {"taps_w", w.taps},         {"step_w", w.step},
-                 {"spread_w", w.spread},         {"divide_w", w.divide}};
+  } numbers[] = {{"gradient", shape.gradient},
+                 {"blocked", shape.blocked},
+                 {"block_h", shape.block_h},
+                 {"block_w", shape.block_w},
+                 {"inner", shape.inner},
+                 {"outer", shape.outer},
+                 {"taps_d", shape.axes[0].taps},
+                 {"taps_h", shape.axes[1].taps},
+                 {"taps_w", w.taps},
+                 {"step_w", w.step},
+                 {"spread_w", w.spread},
+                 {"divide_w", w.divide}};
   for (const auto& n : numbers) prelude.number(n.name, static_cast<int>(n.value));
   if (groups_stream(v, c, a)) prelude.number("streams", 1);
 }
