@@ -18,8 +18,6 @@ struct Interleave {
 
   static constexpr int kDepth = 256;                          // of k, bytes of each row of A copied at a time
   static constexpr int kHeld = 4096 / kRows / kCols * kCols;  // columns whose sums wait in the cache
-  // Rows of B in one pass over the columns held: so many lines are read side by side.
-  static constexpr int kPass = 16;
 
   alignas(64) signed char a[kRows][kDepth];  // zeros behind k
   alignas(64) int held[kRows][kHeld];
@@ -69,8 +67,9 @@ struct Interleave {
   }
 
   // Sums of `depth` rows of B, `stride` bytes apart, onto those held; `words` of A are 4 bytes of each row.
+  // Asks for as much from `ahead` on, unless that is null.
   __attribute__((noinline)) void tile(const char* b, long long stride, long long at, long long depth,
-                                      long long cols, int* sums) {
+                                      long long cols, int* sums, const char* ahead) {
     Part parts[kSets];
     TSR_UNROLL for (int s = 0; s < kSets; ++s) { parts[s] = Part(cols > s * 64 ? cols - s * 64 : 0); }
     I acc[kRows][kVectors];
@@ -80,6 +79,12 @@ struct Interleave {
     const signed char* left = a[0] + at;
     // With `kWhole` all four rows exist.
     auto step = [&]<bool kWhole>(long long rows) __attribute__((always_inline)) {
+      if (ahead) {
+        TSR_UNROLL for (int i = 0; i < 4; ++i) {
+          TSR_UNROLL for (int s = 0; s < kSets; ++s) __builtin_prefetch(ahead + i * stride + s * 64);
+        }
+        ahead += 4 * stride;
+      }
       TSR_UNROLL for (int s = 0; s < kSets; ++s) {
         I row[4];
         TSR_UNROLL for (int i = 0; i < 4; ++i) {
@@ -146,8 +151,11 @@ struct Interleave {
 
   __attribute__((noinline)) void run(const UnpackedArgs& args) {
     const long long rows = args.row_end - args.row_begin, stride = args.b_k_bytes;
+    // Columns of a pass that are asked for ahead, whole tiles.
+    const long long distance = args.ahead_bytes / args.pass / kCols * kCols;
     for (long long c0 = args.col_begin; c0 < args.col_end; c0 += kHeld) {
-      const long long cols = least(kHeld, args.col_end - c0), pass = cols <= kCols ? kDepth : kPass;
+      const long long cols = least(kHeld, args.col_end - c0),
+                      pass = cols <= kCols ? kDepth : least(kDepth, args.pass);
       for (int r = 0; r < kRows; ++r) {
         row_sums[r] = I{};
         for (long long c = 0; c < (cols + 63) / 64 * 64; c += 16) store_whole(&held[r][c], I{});
@@ -157,8 +165,13 @@ struct Interleave {
         take_a(args, rows, k0, depth);
         for (long long l = 0; l < depth; l += pass) {
           const char* b = static_cast<const char*>(args.b) + (k0 + l) * stride + c0;
-          for (long long c = 0; c < cols; c += kCols)
-            tile(b + c, stride, l, least(pass, depth - l), cols - c, &held[0][c]);
+          for (long long c = 0; c < cols; c += kCols) {
+            const char* ahead = distance == 0 ? nullptr
+                                : c + distance < cols
+                                    ? b + c + distance
+                                    : b + pass * stride + (c + distance - cols) / kCols * kCols;
+            tile(b + c, stride, l, least(pass, depth - l), cols - c, &held[0][c], ahead);
+          }
         }
       }
       for (long long r = 0; r < rows; ++r) {

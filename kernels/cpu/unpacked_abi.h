@@ -23,7 +23,9 @@ struct UnpackedArgs {
   int parts;  // > 0: adds up that many `sums`, one after the other in memory, into C; a and b are not read
   long long block_k;  // most elements of k between two visits of a tile: whole vectors, or words
   Streams streams;
-  long long ahead_bytes;  // how far ahead of cpu_dot's columns lines are asked for; 0: none are
+  // How far ahead lines of cpu_dot's columns, and of cpu_direct's rows of bytes, are asked for; 0: none are.
+  long long ahead_bytes;
+  long long pass;  // rows of bytes that cpu_direct reads side by side, whole words of them
   EpilogueArgs epilogue;
 };
 

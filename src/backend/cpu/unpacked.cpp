@@ -33,6 +33,7 @@ class UnpackedKernel : public CpuKernel {
         block_k_(block_k(arch)),
         streams_(streams(arch)),
         ahead_bytes_(ahead_bytes(arch)),
+        pass_(pass(arch)),
         pieces_(pieces()),
         simple_(pieces_.size() == 1 && view_.groups == 1 && config_.split_k == 1) {
     if (!view_.b_prepacked) return;
@@ -64,6 +65,7 @@ class UnpackedKernel : public CpuKernel {
     args.block_k = block_k_;
     args.streams = streams_;
     args.ahead_bytes = ahead_bytes_;
+    args.pass = pass_;
     if (simple_) return entry_(&args);
     if (config_.split_k > 1) return run_split_k(buffers, args);
 
@@ -128,8 +130,9 @@ class UnpackedKernel : public CpuKernel {
     return bytes / std::max(bytes_of(view_.a.type), bytes_of(view_.b.type));
   }
 
-  // What cpu_dot streams, its lines one after another.
+  // What cpu_dot streams, its lines one after another, and cpu_direct with few rows.
   int64_t streamed_bytes() const {
+    if (config_.family_id() == Family::cpu_direct) return view_.k * view_.n * bytes_of(view_.b.type);
     const Operand& o = config_.swap_ab ? view_.a : view_.b;
     return o.leading() < 2 * view_.k ? o.leading() * cols_of(view_, config_) * bytes_of(o.type) : 0;
   }
@@ -168,8 +171,21 @@ class UnpackedKernel : public CpuKernel {
   // itself.
   int64_t ahead_bytes(const ArchSpec& arch) const {
     constexpr int64_t kNearBytes = 8192, kFarBytes = 65536;
+    const bool from_memory = streamed_bytes() > arch.l3.bytes / 3;
+    if (config_.family_id() == Family::cpu_direct) {
+      if (!asks_near(arch) || streamed_bytes() <= arch.l2.bytes) return 0;
+      return from_memory ? kNearBytes : kNearBytes / 2;
+    }
     if (asks_near(arch)) return streams_ == tsr::Streams::none ? 0 : kNearBytes;
-    return streamed_bytes() > arch.l3.bytes / 3 ? kFarBytes : 0;
+    return from_memory ? kFarBytes : 0;
+  }
+
+  // Sums are loaded and stored once a pass, the less often the more rows of A they take; memory gives few
+  // lines side by side the faster.
+  int64_t pass(const ArchSpec& arch) const {
+    if (!asks_near(arch)) return 16;
+    if (streamed_bytes() <= arch.l2.bytes) return std::numeric_limits<int32_t>::max();
+    return streamed_bytes() > arch.l3.bytes / 3 && config_.tile_m <= 2 ? 4 : 8 * config_.tile_m;
   }
 
   // Threads take whole tiles along the longer side of C.
@@ -231,7 +247,7 @@ class UnpackedKernel : public CpuKernel {
   PrepackedB prepacked_;
   int64_t block_k_;
   tsr::Streams streams_;
-  int64_t ahead_bytes_;
+  int64_t ahead_bytes_, pass_;
   bool worth_threads_ = false;
   std::vector<Piece> pieces_;
   bool simple_;

@@ -224,6 +224,32 @@ TEST_F(Unpacked, InterleavedBytes) {
   }
 }
 
+// The same from a last-level cache and from memory, slow and fast.
+TEST_F(Unpacked, InterleavedBytesFromAfar) {
+  if (!runs_here("x86_avx512_bf16")) GTEST_SKIP() << "this processor has no VNNI";
+  ArchSpec arch = find_arch("x86_avx512_bf16");
+  arch.compute_units = 1;
+  arch.l2.bytes = 2048;
+  for (const char* tile : {"4x64", "2x128", "1x256"}) {
+    const KernelConfig config = testing_cpu::config("cpu_direct inst=1x16x4 tile=" + std::string(tile));
+    std::shared_ptr<CpuModule> module;
+    for (const char* sizes : {"n=300 k=515", "n=64 k=515", "n=4200 k=35", "n=4200 k=35 ldb=5000"}) {
+      const Problem p = Problem::parse("gemm dtype=i8 layout=rrr m=" + std::string(1, tile[0]) + " " + sizes);
+      SCOPED_TRACE(to_string(p) + " | " + tile);
+      if (!module)
+        module =
+            std::make_shared<CpuModule>(testing_cpu::backend(1).compile(render(lower(p), config, arch), ""));
+      for (int64_t l3 : {4096, 1 << 24}) {
+        for (double rate : {10, 28}) {
+          arch.l3 = {l3, rate};
+          testing_cpu::expect_right(
+              *make_unpacked_kernel(module, arch, p, Choice{config, 0, ChoiceSource::explicit_config}));
+        }
+      }
+    }
+  }
+}
+
 // Panels of B packed ahead, for rows in place and staged.
 TEST_F(Unpacked, PrepackedB) {
   struct {
