@@ -88,7 +88,7 @@ class Walk {
     uint64_t* rows;  // W times `most`
     size_t most, count;
 
-    void push(__mmask16 lanes, __m512i where, const Words* which, const uint32_t* tree_nodes) {
+    void push(__mmask16 lanes, __m512i where, const Words* which) {
       const auto low = static_cast<__mmask8>(lanes), high = static_cast<__mmask8>(lanes >> 8);
       const auto lows = static_cast<size_t>(__builtin_popcount(low));
       _mm512_storeu_si512(nodes + count, _mm512_maskz_compress_epi32(lanes, where));
@@ -97,10 +97,7 @@ class Walk {
         _mm512_storeu_si512(to, _mm512_maskz_compress_epi64(low, which[w].low));
         _mm512_storeu_si512(to + lows, _mm512_maskz_compress_epi64(high, which[w].high));
       }
-      const size_t end = count + static_cast<size_t>(__builtin_popcount(lanes));
-      if (W == 1)
-        for (size_t i = count; i < end; ++i) __builtin_prefetch(tree_nodes + ForestTables::node(nodes[i]));
-      count = end;
+      count += static_cast<size_t>(__builtin_popcount(lanes));
     }
   };
 
@@ -111,10 +108,11 @@ class Walk {
     for (size_t j = 0; j < kVectors; ++j) x[j] = _mm512_loadu_ps(column + kLanes * j);
     for (uint32_t t = 0; t < count; ++t) {
       const __m512 limit = _mm512_set1_ps(thresholds[t]);
-      char* const to = reinterpret_cast<char*>(masks + t * W);
-      for (size_t j = 0; j < kVectors; ++j) {
-        const __mmask16 m = _mm512_cmp_ps_mask(x[j], limit, _CMP_LT_OQ);
-        __builtin_memcpy(to + 2 * j, &m, sizeof m);
+      for (size_t w = 0; w < W; ++w) {
+        uint64_t word = 0;
+        for (size_t j = 0; j < 4; ++j)
+          word |= uint64_t{_mm512_cmp_ps_mask(x[4 * w + j], limit, _CMP_LT_OQ)} << (kLanes * j);
+        masks[t * W + w] = word;
       }
     }
   }
@@ -131,23 +129,21 @@ class Walk {
       ++to.count;
     }
     const uint32_t* const nodes = f_.nodes + base;
-    const __m512i in_group = _mm512_set1_epi32((1 << ForestTables::kTree) - 1), one = _mm512_set1_epi32(1);
+    const __m512i one = _mm512_set1_epi32(1);
     for (size_t at = 0, taken; at < open.count; at += taken) {
       taken = open.count - at < kLanes ? open.count - at : kLanes;
       const __mmask16 lanes = live(at, open.count);
-      const auto low = static_cast<__mmask8>(lanes), high = static_cast<__mmask8>(lanes >> 8);
+      // Lanes without an arrival repeat the first one, and hand nothing on.
+      for (size_t i = taken; i < kLanes; ++i) open.nodes[at + i] = open.nodes[at];
       const __m512i from = _mm512_loadu_si512(open.nodes + at);
-      const __m512i fork = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), lanes,
-                                                       _mm512_and_si512(from, in_group), nodes, 4);
-      const __m512i test = times_words(_mm512_and_si512(fork, _mm512_set1_epi32(0xffff)));
+      uint32_t forks[kLanes];
+      for (size_t i = 0; i < kLanes; ++i) forks[i] = nodes[ForestTables::node(open.nodes[at + i])];
+      const __m512i fork = vector_of(forks);
       Words left[W], right[W];
       __m512i lefts_low = _mm512_setzero_si512(), lefts_high = lefts_low, rights_low = lefts_low,
               rights_high = lefts_low;
       for (size_t w = 0; w < W; ++w) {
-        const __m512i less_low = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), low,
-                                                             _mm512_castsi512_si256(test), s_.masks + w, 8),
-                      less_high = _mm512_mask_i32gather_epi64(
-                          _mm512_setzero_si512(), high, _mm512_extracti64x4_epi64(test, 1), s_.masks + w, 8);
+        const __m512i less_low = masks_of(forks, w), less_high = masks_of(forks + 8, w);
         const uint64_t* const rows = open.rows + w * open.most + at;
         const __m512i rows_low = _mm512_loadu_si512(rows), rows_high = _mm512_loadu_si512(rows + 8);
         left[w] = {_mm512_and_si512(rows_low, less_low), _mm512_and_si512(rows_high, less_high)};
@@ -170,17 +166,26 @@ class Walk {
                     to_right =
                         _mm512_add_epi32(from, _mm512_and_si512(_mm512_srli_epi32(fork, 16),
                                                                 _mm512_set1_epi32(ForestTables::kMostRight)));
-      open.push(static_cast<__mmask16>(lefts & ~left_leaf), to_left, left, nodes);
-      open.push(static_cast<__mmask16>(rights & ~right_leaf), to_right, right, nodes);
-      leaves.push(static_cast<__mmask16>(lefts & left_leaf), to_left, left, nodes);
-      leaves.push(static_cast<__mmask16>(rights & right_leaf), to_right, right, nodes);
+      open.push(static_cast<__mmask16>(lefts & ~left_leaf), to_left, left);
+      open.push(static_cast<__mmask16>(rights & ~right_leaf), to_right, right);
+      leaves.push(static_cast<__mmask16>(lefts & left_leaf), to_left, left);
+      leaves.push(static_cast<__mmask16>(rights & right_leaf), to_right, right);
     }
     return leaves;
   }
 
-  static __m512i times_words(__m512i x) {
-    static_assert(W == 1 || W == 2 || W == 4);
-    return _mm512_slli_epi32(x, W / 2);
+  // Forks and masks are loaded one by one: some processors take twice as long to gather them.
+  static __m512i vector_of(const uint32_t (&x)[kLanes]) {
+    const auto i = [&](size_t at) { return static_cast<int>(x[at]); };
+    return _mm512_set_epi32(i(15), i(14), i(13), i(12), i(11), i(10), i(9), i(8), i(7), i(6), i(5), i(4),
+                            i(3), i(2), i(1), i(0));
+  }
+  // Word w of the masks of eight forks.
+  __m512i masks_of(const uint32_t* forks, size_t w) const {
+    const auto mask = [&](size_t i) {
+      return static_cast<long long>(s_.masks[ForestTables::test(forks[i]) * W + w]);
+    };
+    return _mm512_set_epi64(mask(7), mask(6), mask(5), mask(4), mask(3), mask(2), mask(1), mask(0));
   }
 
   // What each row gets of each tree of the group.
