@@ -1,5 +1,10 @@
 #include "model/analytic.h"
 
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "model/model.h"
 
 namespace tessera {
@@ -21,24 +26,47 @@ class Analytic : public Model {
   }
 };
 
+// What a thread found last, good for an architecture that says the same.
+class KnownCosts {
+ public:
+  const ModelCosts& of(const ArchSpec& a) {
+    if (!costs_ || backend_ != a.backend || families_ != a.families || names_ != a.costs) {
+      costs_.emplace(a);
+      backend_ = a.backend;
+      families_ = a.families;
+      names_ = a.costs;
+    }
+    return *costs_;
+  }
+
+ private:
+  BackendKind backend_{};
+  std::vector<Family> families_;
+  std::vector<std::pair<std::string, double>> names_;
+  std::optional<ModelCosts> costs_;
+};
+
+const ModelCosts& costs_of(const ArchSpec& a) {
+  thread_local KnownCosts known;
+  return known.of(a);
+}
+
 }  // namespace
 
 AnalyticTerms::AnalyticTerms(const GemmView& v, const ArchSpec& a)
     : view_(v),
       arch_(a),
-      costs_(a),
-      tma_(a),
-      blocks_(a),
+      costs_(costs_of(a)),
       cycles_per_us_((a.clock_ghz > 0 ? a.clock_ghz : 1.0) * 1e3),
       memo_(v, a) {}
 
 double AnalyticTerms::us(const KernelConfig& c, const Work* known) {
   const auto cycles = [&] {
     switch (c.family_id()) {
-      case Family::tma_ws: return tma_ws_cycles(view_, c, arch_, tma_, memo_);
+      case Family::tma_ws: return tma_ws_cycles(view_, c, arch_, costs_.tma, memo_);
       case Family::gemv:
       case Family::simt:
-      case Family::cp_async: return block_cycles(view_, c, arch_, blocks_, memo_);
+      case Family::cp_async: return block_cycles(view_, c, arch_, costs_.blocks, memo_);
       default: return known ? known->cycles : work(c).cycles;
     }
   };

@@ -8,21 +8,28 @@
 
 namespace tessera {
 
+// An architecture's costs by the names that the model has for them.
+struct ModelCosts {
+  explicit ModelCosts(const ArchSpec& a) : cpu(a), tma(a), blocks(a) {}
+
+  CostTable cpu;
+  TmaCosts tma;
+  BlockCosts blocks;
+};
+
 // What the model takes from a view and an architecture, looked up once for many configurations.
 class AnalyticTerms {
  public:
   AnalyticTerms(const GemmView& v, const ArchSpec& a);
 
-  Work work(const KernelConfig& c) { return work_of(view_, c, arch_, costs_, memo_); }
+  Work work(const KernelConfig& c) { return work_of(view_, c, arch_, costs_.cpu, memo_); }
   // The prediction, in microseconds. `known`: the configuration's work, where it has been worked out.
   double us(const KernelConfig& c, const Work* known = nullptr);
 
  private:
   const GemmView& view_;
   const ArchSpec& arch_;
-  CostTable costs_;
-  TmaCosts tma_;
-  BlockCosts blocks_;
+  ModelCosts costs_;
   double cycles_per_us_;
   ViewMemo memo_;
 };

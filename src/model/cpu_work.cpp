@@ -160,7 +160,7 @@ struct Cpu : CpuTerms {
   }
 
   void packed() const {
-    w.math = memo.math({c.tile_m, c.tile_n, inst.m, inst.n, inst.k, c.edge_dot, c.pack_a},
+    w.math = memo.math(c.edge_dot, {c.tile_m, c.tile_n, inst.m, inst.n, inst.k, taps_in_place()},
                        [&] { return packed_math(); });
     const bool b_in_place = !c.pack_b;
     if (!v.b_prepacked && !b_in_place) { w.pack_b = f.right.copied + f.right.gathered; }

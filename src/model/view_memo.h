@@ -50,13 +50,12 @@ class ViewMemo {
     }
     return shape_;
   }
+  // The same with two memories: a knob that changes more often than the others chooses one.
   template <class Find>
-  double math(const std::array<int, 7>& key, const Find& find) {
-    if (!same_knobs(key, math_key_)) {
-      math_key_ = key;
-      math_ = find();
-    }
-    return math_;
+  double math(bool which, const std::array<int, 6>& key, const Find& find) {
+    Math& known = math_[which];
+    if (!same_knobs(key, known.key)) known = {key, find()};
+    return known.value;
   }
 
   // Of two parts of the work that run beside each other, the norm of their times >= 0 with this exponent:
@@ -73,6 +72,11 @@ class ViewMemo {
     double x = 0, y = 0, exponent = 0, value = 0;
   };
 
+  struct Math {
+    std::array<int, 6> key{-1};
+    double value = 0;
+  };
+
   static double norm(double x, double y, double exponent) {
     const double longer = std::max(x, y), shorter = std::min(x, y);
     if (longer <= 0) return 0;
@@ -84,9 +88,8 @@ class ViewMemo {
   double bytes_;
   const Instruction* instruction_ = nullptr;
   std::array<int, 4> shape_key_{-1};  // no knob is less than 0
-  std::array<int, 7> math_key_{-1};
+  std::array<Math, 2> math_;
   Work shape_;
-  double math_ = 0;
   std::array<Norm, 256> norms_;  // by a hash of x
 };
 
