@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include "backend/cpu/pack.h"
+#include "backend/cpu/pack_transpose_avx512.h"
 #include "backend/cpu/pack_words_avx512.h"
 
 namespace tessera {
@@ -12,84 +13,6 @@ inline int at_most(int64_t x, int limit) { return static_cast<int>(x < limit ? x
 inline void store_words(uint32_t* p, int lanes, __m512i words) {
   if (lanes >= 16) return _mm512_storeu_si512(p, words);
   _mm512_mask_storeu_epi32(p, static_cast<__mmask16>((1u << lanes) - 1), words);
-}
-
-// Four 128-bit pieces, `stride` bytes apart, put together on their way from memory: that takes no shuffle.
-inline __m512i pieces(const char* p, int64_t stride) {
-  auto piece = [&](int i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + i * stride)); };
-  __m512i z = _mm512_castsi128_si512(piece(0));
-  z = _mm512_inserti32x4(z, piece(1), 1);
-  z = _mm512_inserti32x4(z, piece(2), 2);
-  return _mm512_inserti32x4(z, piece(3), 3);
-}
-
-// 16 x 16 words, rows `row_bytes` apart; word i of all rows to out + i * width.
-inline void transpose(const char* p, int64_t row_bytes, uint32_t* out, int64_t width) {
-#pragma GCC unroll 4
-  for (int quarter = 0; quarter < 4; ++quarter) {
-    const char* from = p + quarter * 16;
-    uint32_t* to = out + quarter * 4 * width;
-    const __m512i r0 = pieces(from, 4 * row_bytes), r1 = pieces(from + row_bytes, 4 * row_bytes);
-    const __m512i r2 = pieces(from + 2 * row_bytes, 4 * row_bytes);
-    const __m512i r3 = pieces(from + 3 * row_bytes, 4 * row_bytes);
-    const __m512i t0 = _mm512_unpacklo_epi32(r0, r1), t1 = _mm512_unpackhi_epi32(r0, r1);
-    const __m512i t2 = _mm512_unpacklo_epi32(r2, r3), t3 = _mm512_unpackhi_epi32(r2, r3);
-    _mm512_storeu_si512(to, _mm512_unpacklo_epi64(t0, t2));
-    _mm512_storeu_si512(to + width, _mm512_unpackhi_epi64(t0, t2));
-    _mm512_storeu_si512(to + 2 * width, _mm512_unpacklo_epi64(t1, t3));
-    _mm512_storeu_si512(to + 3 * width, _mm512_unpackhi_epi64(t1, t3));
-  }
-}
-
-// Sums of the four bytes of words: of neighbours, in 16 bits, for a while; then of all.
-inline __m512i add_bytes(__m512i sums, __m512i pairs) {
-  return _mm512_add_epi32(sums, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
-}
-inline __m512i add_pairs(__m512i pairs, __m512i words) {
-  return _mm512_add_epi16(pairs, _mm512_maddubs_epi16(_mm512_set1_epi8(1), words));
-}
-
-// The same from whole lines of memory: each is read once, which counts where rows share a set of L1. kStream:
-// past the caches, to an `out` whose rows are lines. kSums: the bytes of each row are added up.
-template <bool kStream, bool kSums>
-inline void transpose_lines(const char* p, int64_t row_bytes, uint32_t* out, int64_t width, __m512i& sums) {
-  __m512i r[16], t[16];
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) r[i] = _mm512_loadu_si512(p + i * row_bytes);
-#pragma GCC unroll 8
-  for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {
-    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  __m512i pairs = _mm512_setzero_si512();
-  auto store = [&](int i, __m512i words) __attribute__((always_inline)) {
-    if constexpr (kSums) pairs = add_pairs(pairs, words);
-    if constexpr (kStream) {
-      _mm512_stream_si512(reinterpret_cast<__m512i*>(out + i * width), words);
-    } else {
-      _mm512_storeu_si512(out + i * width, words);
-    }
-  };
-    // r[4 q + c] holds, in its quarter p, word 4 p + c of rows 4 q ... 4 q + 3.
-#pragma GCC unroll 4
-  for (int c = 0; c < 4; ++c) {
-    const __m512i even = _mm512_shuffle_i32x4(r[c], r[4 + c], 0x88),
-                  odd = _mm512_shuffle_i32x4(r[c], r[4 + c], 0xdd);
-    const __m512i even2 = _mm512_shuffle_i32x4(r[8 + c], r[12 + c], 0x88),
-                  odd2 = _mm512_shuffle_i32x4(r[8 + c], r[12 + c], 0xdd);
-    store(c, _mm512_shuffle_i32x4(even, even2, 0x88));
-    store(4 + c, _mm512_shuffle_i32x4(odd, odd2, 0x88));
-    store(8 + c, _mm512_shuffle_i32x4(even, even2, 0xdd));
-    store(12 + c, _mm512_shuffle_i32x4(odd, odd2, 0xdd));
-  }
-  if constexpr (kSums) sums = add_bytes(sums, pairs);
 }
 
 // Where a panel's correction goes, which begins at zero with the first part of k.
@@ -104,10 +27,11 @@ struct Correction {
   }
 };
 
-// `sums` and what the bytes of words of at most 16 lanes add up to, in `steps` rows `width` apart.
-__m512i sums_of(const uint32_t* words, int64_t steps, int64_t width, __mmask16 lanes, __m512i sums) {
+// What the bytes of words of at most 16 lanes add up to, in `steps` rows `width` apart.
+__m512i sums_of(const uint32_t* words, int64_t steps, int64_t width, __mmask16 lanes) {
   constexpr int kPiece = 64;
   static_assert(kPiece * 2 * 128 < 32768);  // pairs of bytes are added up in 16 bits
+  __m512i sums = _mm512_setzero_si512();
   for (int64_t begin = 0; begin < steps; begin += kPiece) {
     __m512i pairs = _mm512_setzero_si512();
     for (int i = at_most(steps - begin, kPiece); i > 0; --i, words += width)
@@ -117,88 +41,90 @@ __m512i sums_of(const uint32_t* words, int64_t steps, int64_t width, __mmask16 l
   return sums;
 }
 
-// Steps of 16 lanes before the next 16: long enough for the hardware to follow their lines of memory, and
-// what is written stays in L2.
-constexpr int kChunk = 1024;
-
-// How lanes along k are read and written: what lies beyond the caches at hand by whole lines of memory, and
-// what need not come into them, in much longer runs, asked for some way ahead.
-enum class Way { near, far, stream };
-
-// k contiguous: blocks of 16 lanes x 16 words are transposed. kSums: of bytes, the correction is made on the
-// way.
-template <class W, Way kWay, bool kSums>
-void transpose_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* words,
-                     const Correction& correction) {
-  constexpr int kBlock = 16 * W::kGroup;  // k elements
-  constexpr int kAhead = 1024;            // bytes of a lane
-  const int64_t lane_bytes = s.lane_stride * W::kBytes, steps = (shape.depth + W::kGroup - 1) / W::kGroup;
-  for (int lane = 0; lane < shape.live; lane += 16) {
-    const int live = at_most(shape.live - lane, 16), lanes = at_most(shape.width - lane, 16);
-    const char* p = s.data + lane * lane_bytes;
-    uint32_t* out = words + lane;
-    int64_t step = 0;
-    auto next = [&] {
-      p += kBlock * W::kBytes;
-      out += 16 * shape.width;
-      return step + 16;
-    };
-    alignas(64) char copy[16 * 64];
-    alignas(64) uint32_t result[16 * 16];
-    __m512i sums = _mm512_setzero_si512();
-    if (live == 16 && lanes == 16) {
-      for (; (step + 16) * W::kGroup <= shape.depth; step = next()) {
-        if constexpr (kWay == Way::stream) {
-          for (int i = 0; i < 16; ++i) _mm_prefetch(p + i * lane_bytes + kAhead, _MM_HINT_T1);
-        }
-        if constexpr (W::kRaw && kWay != Way::near) {
-          transpose_lines<kWay == Way::stream, kSums>(p, lane_bytes, out, shape.width, sums);
-        } else if constexpr (W::kRaw) {
-          transpose(p, lane_bytes, out, shape.width);
-        } else {
+// Up to 16 words of each row, in a line each.
+template <class W, bool kAll>
+inline void copy_words(const Rows& rows, int64_t elements, char* copy) {
+  const Begins<kAll> at(rows);
 #pragma GCC unroll 16
-          for (int i = 0; i < 16; ++i)
-            _mm512_store_si512(copy + i * 64, W::along_k(p + i * lane_bytes, kBlock));
-          transpose(copy, 64, out, shape.width);
-        }
-      }
+  for (int i = 0; i < 16; ++i) {
+    const bool live = kAll || (rows.live >> i & 1);
+    _mm512_store_si512(copy + i * 64, live ? W::along_k(at[i], elements) : _mm512_setzero_si512());
+  }
+}
+
+// Elements of k of 16 lanes. kStream: past the caches, asked for some way ahead.
+template <class W, bool kAll, bool kStream, bool kSums>
+inline void transpose_16(Rows rows, int64_t elements, uint32_t* out, int64_t width, int written,
+                         __m512i& sums) {
+  constexpr int kBlock = 16 * W::kGroup, kPiece = 4 * W::kGroup;
+  constexpr int kAhead = 1024;  // bytes of a lane
+  alignas(64) char copy[16 * 64];
+  for (; written == 16 && elements >= kBlock; elements -= kBlock, out += 16 * width) {
+    if constexpr (kStream && kAll) {
+      for (int i = 0; i < 16; ++i) _mm_prefetch(rows.p + i * rows.bytes + kAhead, _MM_HINT_T1);
     }
-    const int64_t rest = steps - step;
-    const uint32_t* const last = out;
-    for (; step < steps; step = next()) {
-      const int64_t left = shape.depth - step * W::kGroup;
-      for (int i = 0; i < 16; ++i) {
-        _mm512_store_si512(copy + i * 64, i < live
-                                              ? W::along_k(p + i * lane_bytes, left < kBlock ? left : kBlock)
-                                              : _mm512_setzero_si512());
-      }
-      transpose(copy, 64, result, 16);
-      for (int i = 0; i < 16 && step + i < steps; ++i) {
-        store_words(out + i * shape.width, lanes, _mm512_load_si512(result + i * 16));
-      }
+    if constexpr (W::kRaw) {
+      transpose<kAll, kStream, kSums>(rows, out, width, sums);
+    } else {
+      copy_words<W, kAll>(rows, kBlock, copy);
+      transpose<true, kStream, kSums>(Rows{copy, 64, nullptr, 0xffff}, out, width, sums);
     }
-    if constexpr (kSums) {
-      const __mmask16 mask = static_cast<__mmask16>((1u << lanes) - 1);
-      correction.take_off(lane, mask, sums_of(last, rest, shape.width, mask, sums));
+    rows.p += kBlock * W::kBytes;
+  }
+  for (; elements > 0; elements -= kPiece, out += 4 * width) {
+    const int here = at_most(elements, kPiece);
+    if constexpr (W::kRaw) {
+      transpose_quarter<kAll, kSums>(rows, here * W::kBytes, out, width, written, sums);
+    } else {
+      copy_words<W, kAll>(rows, here, copy);
+      transpose_quarter<true, kSums>(Rows{copy, 64, nullptr, 0xffff}, (here + W::kGroup - 1) / W::kGroup * 4,
+                                     out, width, written, sums);
     }
+    rows.p += kPiece * W::kBytes;
+  }
+}
+
+// k contiguous: elements [begin, begin + depth), 16 lanes at a time. kSums: of bytes, the correction is made
+// on the way.
+template <class W, bool kStream, bool kSums>
+void transpose_lanes(const PanelSource& s, const PanelShape& shape, int64_t begin, int64_t depth,
+                     uint32_t* words, const Correction& correction) {
+  const int64_t lane_bytes = s.lane_stride * W::kBytes, width = shape.width;
+  const char* p = s.data + begin * W::kBytes;
+  words += begin / W::kGroup * width;
+  for (int lane = 0; lane < shape.live; lane += 16, p += 16 * lane_bytes, words += 16) {
+    const int written = at_most(width - lane, 16);
+    const int live = at_most(shape.live - lane, 16);
+    __m512i sums = _mm512_setzero_si512();
+    if (live == 16) {
+      transpose_16<W, true, kStream, kSums>({p, lane_bytes, nullptr, 0xffff}, depth, words, width, written,
+                                            sums);
+    } else {  // the last one in place of those that are not there
+      int64_t offset[16];
+      for (int i = 0; i < 16; ++i) offset[i] = (i < live ? i : live - 1) * lane_bytes;
+      const auto mask = static_cast<__mmask16>((1u << live) - 1);
+      transpose_16<W, false, kStream, kSums>({p, lane_bytes, offset, mask}, depth, words, width, written,
+                                             sums);
+    }
+    if constexpr (kSums) correction.take_off(lane, static_cast<__mmask16>((1u << written) - 1), sums);
   }
 }
 
 template <class W>
-void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words,
-                  const Correction& correction) {
-  constexpr int64_t kAtHand = int64_t{128} << 10;  // bytes that caches keep
-  const int64_t lane_bytes = s.lane_stride * W::kBytes;
+void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words, uint32_t* correction) {
+  // Steps of 16 lanes before the next 16, at most: long enough for the hardware to follow their lines of
+  // memory, and what is written stays in L2.
+  constexpr int64_t kChunk = 1024 * W::kGroup, kBlock = 16 * W::kGroup;
+  const bool stream = shape.stream && reinterpret_cast<uintptr_t>(words) % 64 == 0 && shape.width % 16 == 0;
+  auto pack = stream ? transpose_lanes<W, true, false> : transpose_lanes<W, false, false>;
   if constexpr (W::kRaw && W::kGroup == 4) {
-    if (correction.of) return transpose_lanes<W, Way::far, true>(s, shape, words, correction);
+    if (correction) pack = transpose_lanes<W, false, true>;
   }
-  if (shape.stream && reinterpret_cast<uintptr_t>(words) % 64 == 0 && shape.width % 16 == 0) {
-    transpose_lanes<W, Way::stream, false>(s, shape, words, correction);
-  } else if (shape.live * lane_bytes <= kAtHand) {
-    transpose_lanes<W, Way::near, false>(s, shape, words, correction);
-  } else {
-    transpose_lanes<W, Way::far, false>(s, shape, words, correction);
-  }
+  const int64_t parts = (shape.depth + kChunk - 1) / kChunk;
+  const int64_t part =
+      parts > 1 ? (shape.depth + parts * kBlock - 1) / (parts * kBlock) * kBlock : shape.depth;
+  for (int64_t k = 0; k < shape.depth; k += part)
+    pack(s, shape, k, k + part < shape.depth ? part : shape.depth - k, words, {correction, k == 0});
 }
 
 // A step of k of `kVectors` whole vectors of lanes and, with kRest, part of one more.
@@ -342,7 +268,7 @@ void flip_signs(uint32_t* words, int64_t count) {
 struct Row {
   DType memory;
   int group;
-  void (*along_k)(const PanelSource&, const PanelShape&, uint32_t*, const Correction&);
+  void (*along_k)(const PanelSource&, const PanelShape&, uint32_t*, uint32_t* correction);
   void (*along_lanes)(const PanelSource&, const PanelShape&, uint32_t*);
   void (*rows)(const PanelSource&, int64_t, int64_t, int64_t, void*);
 };
@@ -369,22 +295,15 @@ void pack_panel_avx512(const PanelSource& s, const PanelShape& shape, void* pane
   const Row* packer = packer_of(s);
   if (!packer || (s.k_stride != 1 && s.lane_stride != 1)) return pack_panel_plain(s, shape, panel);
   auto* words = static_cast<uint32_t*>(panel);
-  const int64_t steps = (shape.depth + s.group - 1) / s.group, chunk = kChunk * s.group;
+  const int64_t steps = (shape.depth + s.group - 1) / s.group;
   uint32_t* const correction = shape.correction ? words + steps * shape.width : nullptr;
   if (s.k_stride == 1) {
-    for (int64_t k = 0; k < shape.depth; k += chunk) {
-      PanelSource part = s;
-      part.data += k * bytes_of(s.memory);
-      PanelShape piece = shape;
-      piece.depth = shape.depth - k < chunk ? shape.depth - k : chunk;
-      packer->along_k(part, piece, words + k / s.group * shape.width, {correction, k == 0});
-    }
+    packer->along_k(s, shape, words, correction);
   } else {
     packer->along_lanes(s, shape, words);
     for (int lane = 0; correction && lane < shape.width; lane += 16) {
       const __mmask16 lanes = static_cast<__mmask16>((1u << at_most(shape.width - lane, 16)) - 1);
-      Correction{correction, true}.take_off(
-          lane, lanes, sums_of(words + lane, steps, shape.width, lanes, _mm512_setzero_si512()));
+      Correction{correction, true}.take_off(lane, lanes, sums_of(words + lane, steps, shape.width, lanes));
     }
   }
   if (shape.stream) _mm_sfence();

@@ -1,0 +1,123 @@
+// Rows of words in memory become columns. Included by files for 512-bit vectors alone, each of which keeps
+// its own copy: see cmake/isa_flags.cmake.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace tessera {
+namespace {
+
+// Sums of the four bytes of words: of neighbours, in 16 bits, for a while; then of all.
+inline __m512i add_bytes(__m512i sums, __m512i pairs) {
+  return _mm512_add_epi32(sums, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+}
+inline __m512i add_pairs(__m512i pairs, __m512i words) {
+  return _mm512_add_epi16(pairs, _mm512_maddubs_epi16(_mm512_set1_epi8(1), words));
+}
+
+// 16 rows whose words become columns, `bytes` apart, or, where `offset` is given, so far from p.
+struct Rows {
+  const char* p;
+  int64_t bytes;
+  const int64_t* offset;
+  __mmask16 live;  // of those with offsets; others count as zeros
+};
+
+// Where they begin.
+template <bool kAll>
+struct Begins {
+  const char* base[4];
+  int64_t bytes;
+  const int64_t* offset;
+  explicit inline __attribute__((always_inline)) Begins(const Rows& r) : bytes(r.bytes), offset(r.offset) {
+    for (int i = 0; i < 4; ++i) base[i] = kAll ? r.p + 4 * i * bytes : r.p;
+    // Kept from the compiler, which would work out and spill sixteen addresses.
+    if constexpr (kAll) asm("" : "+r"(base[1]), "+r"(base[2]), "+r"(base[3]));
+  }
+  inline __attribute__((always_inline)) const char* operator[](int row) const {
+    return kAll ? base[row / 4] + row % 4 * bytes : base[0] + offset[row];
+  }
+};
+
+// 16 words of 16 rows; word i of all rows to out + i * width. Halves of rows are put together on their way
+// from memory, which saves a quarter of the shuffles; both of a row are asked for one after the other, while
+// its line is at hand. kAll: all rows are live. kStream: past the caches, to an `out` whose rows are lines.
+// kSums: the bytes of each row are added up.
+template <bool kAll, bool kStream, bool kSums>
+inline __attribute__((always_inline)) void transpose(const Rows& rows, uint32_t* out, int64_t width,
+                                                     __m512i& sums) {
+  auto half = [](const char* at) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)); };
+  const Begins<kAll> at(rows);
+  __m512i halves[2][8];  // rows 0-3 and with them rows 4-7, rows 8-11 and with them rows 12-15
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    const int row = i % 4 + i / 4 * 8;
+    const __m256i low = half(at[row]), high = half(at[row] + 32);
+    halves[0][i] = _mm512_inserti64x4(_mm512_castsi256_si512(low), half(at[row + 4]), 1);
+    halves[1][i] = _mm512_inserti64x4(_mm512_castsi256_si512(high), half(at[row + 4] + 32), 1);
+  }
+  const __mmask16 live = rows.live;
+  __m512i pairs = _mm512_setzero_si512();
+#pragma GCC unroll 2
+  for (int h = 0; h < 2; ++h) {
+    __m512i(&r)[8] = halves[h], t[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+      t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+      t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4) {
+      r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+      r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+      r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+      r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+    // r[c], in quarters: word c of rows 0-3, word 4 + c of them, both of rows 4-7; r[4 + c]: of rows 8-15.
+#pragma GCC unroll 8
+    for (int c = 0; c < 8; ++c) {
+      __m512i words =
+          c < 4 ? _mm512_shuffle_i32x4(r[c], r[4 + c], 0x88) : _mm512_shuffle_i32x4(r[c - 4], r[c], 0xdd);
+      if constexpr (!kAll) words = _mm512_maskz_mov_epi32(live, words);
+      if constexpr (kSums) pairs = add_pairs(pairs, words);
+      if constexpr (kStream) {
+        _mm512_stream_si512(reinterpret_cast<__m512i*>(out), words);
+      } else {
+        _mm512_storeu_si512(out, words);
+      }
+      out += width;
+    }
+  }
+  if constexpr (kSums) sums = add_bytes(sums, pairs);
+}
+
+// The first `bytes` of each row, at most 16, as words of `written` rows.
+template <bool kAll, bool kSums>
+inline void transpose_quarter(const Rows& rows, int bytes, uint32_t* out, int64_t width, int written,
+                              __m512i& sums) {
+  const Begins<kAll> at(rows);
+  const auto there = static_cast<__mmask16>((1u << bytes) - 1);
+  auto piece = [&](int i) __attribute__((always_inline)) { return _mm_maskz_loadu_epi8(there, at[i]); };
+  __m512i r[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_inserti32x4(_mm512_castsi128_si512(piece(i)), piece(4 + i), 1);
+    r[i] = _mm512_inserti32x4(_mm512_inserti32x4(r[i], piece(8 + i), 2), piece(12 + i), 3);
+  }
+  const __m512i t0 = _mm512_unpacklo_epi32(r[0], r[1]), t1 = _mm512_unpackhi_epi32(r[0], r[1]);
+  const __m512i t2 = _mm512_unpacklo_epi32(r[2], r[3]), t3 = _mm512_unpackhi_epi32(r[2], r[3]);
+  const __m512i words[] = {_mm512_unpacklo_epi64(t0, t2), _mm512_unpackhi_epi64(t0, t2),
+                           _mm512_unpacklo_epi64(t1, t3), _mm512_unpackhi_epi64(t1, t3)};
+  const auto stored = static_cast<__mmask16>((1u << written) - 1);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const __m512i word = kAll ? words[i] : _mm512_maskz_mov_epi32(rows.live, words[i]);
+    if constexpr (kSums) sums = add_bytes(sums, add_pairs(_mm512_setzero_si512(), word));
+    if (4 * i < bytes) _mm512_mask_storeu_epi32(out + i * width, stored, word);
+  }
+}
+
+}  // namespace
+}  // namespace tessera
