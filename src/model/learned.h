@@ -58,7 +58,7 @@ class LearnedModel : public Model {
   // Who is asked, so that a new problem is selected soon: of the configurations with the least analytic
   // predictions the first trees, and of those that then look best all others. The rest is put behind them.
   // Analytic predictions of GPU kernels are nearer to what the trees make of them.
-  static constexpr size_t most_begun(BackendKind b) { return b == BackendKind::cpu ? 256 : 128; }
+  static constexpr size_t most_begun(BackendKind b) { return b == BackendKind::cpu ? 320 : 128; }
   static constexpr size_t kFirstTrees = 48, kMostAsked = 64;
 
   void predict(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
