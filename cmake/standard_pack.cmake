@@ -35,7 +35,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
     set(ENV{TESSERA_ARCH} ${arch})
     set(create pack create --kernels-only --quiet --out ${OUT}/standard-${arch}.pack)
     execute_process(
-      COMMAND ${TESSERA} ${create} --cover 95 --thread-counts 1,2,8,32 --suite cpu_gemm --dtype f32,bf16,i8
+      COMMAND ${TESSERA} ${create} --cover 97 --thread-counts 1,2,8,32 --suite cpu_gemm --dtype f32,bf16,i8
       RESULT_VARIABLE failed)
     if(NOT failed)
       execute_process(

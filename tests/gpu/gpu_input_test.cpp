@@ -74,8 +74,9 @@ TEST(GpuInput, BadBuffersAreRefused) {
   EXPECT_NE(p.refused({.a = p.a, .b = p.b, .c = p.a}).find("overlaps"), std::string::npos);
   std::vector<float> host(kBytes / sizeof(float), 1.0f);
   const std::string why = p.refused({.a = host.data(), .b = p.b, .c = p.c});
-  if (!why.empty())
+  if (!why.empty()) {
     EXPECT_NE(why.find("buffer a is no memory that cuda:0 can reach"), std::string::npos) << why;
+  }
   p.expect_right();
 }
 
