@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cpu/arena.h"
+#include "backend/cpu/caches.h"
 #include "core/groups_shape.h"
 #include "core/tile_math.h"
 #include "cpu/groups_abi.h"
@@ -52,9 +53,9 @@ class GroupsKernel : public CpuKernel {
     const double line_bytes = static_cast<double>(view_.groups) *
                               static_cast<double>(axes[2].size * shape_.inner * bytes_of(view_.a.type) +
                                                   axes[2].positions * shape_.outer * bytes_of(view_.b.type));
-    // A last-level cache that gives more than a quarter of a vector a cycle needs no asking ahead.
-    const bool fast = arch.l3.bytes_per_cycle * 8 * 4 > arch.vector_bits;
-    fetch_ = view_.bytes() > static_cast<double>(fast ? arch.l3.bytes / 4 : arch.l2.bytes);
+    // A fast last-level cache needs no asking ahead.
+    fetch_ =
+        view_.bytes() > static_cast<double>(last_level_is_fast(arch) ? arch.l3.bytes / 4 : arch.l2.bytes);
     line_block_ =
         std::max<int64_t>(static_cast<int64_t>(static_cast<double>(arch.l2.bytes) / 4 / line_bytes), 2);
     // A gradient's chunk passes over its lines once for every input channel of a group.

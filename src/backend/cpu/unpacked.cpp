@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/cpu/arena.h"
+#include "backend/cpu/caches.h"
 #include "backend/cpu/prepacked_b.h"
 #include "core/tile_math.h"
 #include "cpu/unpacked_abi.h"
@@ -143,11 +144,13 @@ class UnpackedKernel : public CpuKernel {
   }
 
   // Whether lines asked for into L1 get there while the eight KiB before them are read, and asking costs
-  // nothing: L1 gives two vectors a cycle, and the last-level cache more than a quarter of one.
+  // nothing: L1 gives two vectors a cycle, and the last-level cache is fast.
   static bool asks_near(const ArchSpec& arch) {
-    const int vector_bytes = arch.vector_bits / 8;
-    return arch.l1.bytes_per_cycle >= 2 * vector_bytes && arch.l3.bytes_per_cycle > vector_bytes / 4;
+    return arch.l1.bytes_per_cycle >= 2 * (arch.vector_bits / 8) && last_level_is_fast(arch);
   }
+
+  // Whether the last-level cache does not keep what is streamed between two runs beside all else.
+  bool from_memory(const ArchSpec& arch) const { return streamed_bytes() > arch.l3.bytes / 3; }
 
   tsr::Streams streams(const ArchSpec& arch) const {
     const int64_t bytes = streamed_bytes();
@@ -171,13 +174,12 @@ class UnpackedKernel : public CpuKernel {
   // itself.
   int64_t ahead_bytes(const ArchSpec& arch) const {
     constexpr int64_t kNearBytes = 8192, kFarBytes = 65536;
-    const bool from_memory = streamed_bytes() > arch.l3.bytes / 3;
     if (config_.family_id() == Family::cpu_direct) {
       if (!asks_near(arch) || streamed_bytes() <= arch.l2.bytes) return 0;
-      return from_memory ? kNearBytes : kNearBytes / 2;
+      return from_memory(arch) ? kNearBytes : kNearBytes / 2;
     }
     if (asks_near(arch)) return streams_ == tsr::Streams::none ? 0 : kNearBytes;
-    return from_memory ? kFarBytes : 0;
+    return from_memory(arch) ? kFarBytes : 0;
   }
 
   // Sums are loaded and stored once a pass, the less often the more rows of A they take; memory gives few
@@ -185,7 +187,7 @@ class UnpackedKernel : public CpuKernel {
   int64_t pass(const ArchSpec& arch) const {
     if (!asks_near(arch)) return 16;
     if (streamed_bytes() <= arch.l2.bytes) return std::numeric_limits<int32_t>::max();
-    return streamed_bytes() > arch.l3.bytes / 3 && config_.tile_m <= 2 ? 4 : 8 * config_.tile_m;
+    return from_memory(arch) && config_.tile_m <= 2 ? 4 : 8 * config_.tile_m;
   }
 
   // Threads take whole tiles along the longer side of C.
