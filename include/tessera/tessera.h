@@ -92,8 +92,8 @@ TSR_API tsr_status tsr_describe(const char* what, const char* text, char** json)
  *               "seed"}
  *   "evaluate"  {"database", "operation", "fold": "test" | "valid" | "train", "units", "model", "device",
  *               "peer": another library of the program's, "csv": FILE, "html": FILE}, and RUN
- *   RUN         "jobs", "cores": [], "budget_s", "limit_s", "group", "budget_ms", "cold", "cache_dir", "program":
- *               kernels are measured in child processes of the program `tessera`, which is this one,
+ *   RUN         "jobs", "cores": [], "budget_s", "limit_s", "group", "budget_ms", "cold", "cache_dir",
+ *               "program": kernels are measured in child processes of `tessera`, which is this one,
  *               TESSERA_PROGRAM's, ../bin/tessera beside the library, or PATH's
  *   "generate"  {"arch", "dtypes": [], "layouts": [], "variant", "set", "config_file", "out", "jobs"}
  * progress (may be null) is called by one thread at a time. */
