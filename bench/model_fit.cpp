@@ -197,8 +197,10 @@ Score score(const std::vector<Measured>& problems, const ArchSpec& arch, const A
   const double n = static_cast<double>(problems.size());
   s.loss = (s.loss + 0.15 * spread) / n;
   constexpr double kMoved = 0.001;
-  for (size_t i = 0; i < arch.costs.size(); ++i)
+  for (size_t i = 0; i < arch.costs.size(); ++i) {
+    if (file.costs[i].second == 0) continue;  // factors do not move it
     s.loss += kMoved * std::pow(std::log(arch.costs[i].second / file.costs[i].second), 2);
+  }
   s.top3 /= n;
   std::sort(efficiency.begin(), efficiency.end());
   for (double e : efficiency) s.mean += e / n;

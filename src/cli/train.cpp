@@ -29,6 +29,7 @@ constexpr Option kOptions[] = {
     {"--level", "L", "how much the mean error of a problem counts beside differences within it (1)"},
     {"--least", "W", "weight of the rows of a leaf, at least (2)"},
     {"--rate", "R", "learning rate (0.04)"},
+    {"--patience", "N", "trees without a better choice on the fold for validation, then it ends (60)"},
     {"--seed", "N", "of the draws (1)"},
 };
 
@@ -40,6 +41,7 @@ int run(const Invocation& call) {
   o.depth = static_cast<int>(call.integer("--depth", o.depth, 1));
   o.focus = static_cast<int>(call.integer("--focus", o.focus, 1));
   o.rate = call.number("--rate", o.rate);
+  o.patience = static_cast<int>(call.integer("--patience", o.patience, 1));
   o.choices = call.number("--choices", o.choices);
   o.softness = call.number("--softness", o.softness);
   o.level = call.number("--level", o.level);

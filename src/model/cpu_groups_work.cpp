@@ -50,7 +50,7 @@ struct Groups : CpuTerms {
             : std::max(static_cast<double>(s.columns + x.taps + 1) * vectors - a.vector_registers, 0.0) *
                   static_cast<double>(s.columns);
     const double step = step_cycles(products + reads * shuffle + moved, loads, issue_per_cycle(), t) +
-                        spilled * t.spilled_weight;
+                        spilled * (chosen ? t.spilled_weight : t.spilled_alone);
     const double filter_lines = static_cast<double>(axes[0].taps * axes[1].taps) /
                                 static_cast<double>(axes[0].divide * axes[1].divide);
     const double chunks = static_cast<double>(s.chunks);
