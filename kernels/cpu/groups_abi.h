@@ -54,6 +54,7 @@ struct GroupsArgs {
   long long band_h;  // lines that are walked in every plane of an image before the next ones of the first
   long long line_begin, line_end, chunk_begin, chunk_end;
   long long line_block;  // lines that a chunk passes over before the next chunk
+  long long tile_block;  // tiles of a result's line that take turns over them before the next ones
   bool fetch;            // operands are larger than the caches: the next block of lines is asked for ahead
   GroupsBlocks blocks;   // where Config says blocked
   EpilogueArgs epilogue;

@@ -257,19 +257,22 @@ struct GroupsLines {
         }
         const char* in = static_cast<const char*>(args.in) + M::start(chunk);
         const float* panel = args.panels + q * chunk_floats;
-        GroupsLine at(args, l0);
-        for (long long l = l0; l < l1; ++l, at.next()) {
-          const GroupsAxis axis_d = at.axis_d(), axis_h = at.axis_h();
-          job.in = in + at.image * image + axis_d.at * plane + axis_h.at * line;
-          job.panel = panel + (axis_d.first * args.taps_h + axis_h.first) * line_floats;
-          job.d_count =
-              args.epilogue.alpha == 0.0f ? 0 : axis_d.count;  // a zero alpha hides what operands hold
-          job.h_count = axis_h.count;
-          job.reads_whole = at.lines_behind(chunk.beyond);
-          job.row = at.line() * args.out_w;
-          job.image = at.plane();
-          job.block_line = args.blocks.origin_h + at.h * C::block_h;
-          tiles(job, first, end);
+        for (long long t0 = first, t1; t0 < end; t0 = t1) {
+          t1 = least(t0 + args.tile_block * (B / kUnit), end);
+          GroupsLine at(args, l0);
+          for (long long l = l0; l < l1; ++l, at.next()) {
+            const GroupsAxis axis_d = at.axis_d(), axis_h = at.axis_h();
+            job.in = in + at.image * image + axis_d.at * plane + axis_h.at * line;
+            job.panel = panel + (axis_d.first * args.taps_h + axis_h.first) * line_floats;
+            job.d_count =
+                args.epilogue.alpha == 0.0f ? 0 : axis_d.count;  // a zero alpha hides what operands hold
+            job.h_count = axis_h.count;
+            job.reads_whole = at.lines_behind(chunk.beyond);
+            job.row = at.line() * args.out_w;
+            job.image = at.plane();
+            job.block_line = args.blocks.origin_h + at.h * C::block_h;
+            tiles(job, t0, t1);
+          }
         }
       }
     }

@@ -37,8 +37,9 @@ struct GroupsShape {
 // `v` must have a window.
 GroupsShape groups_shape(const GemmView& v, const KernelConfig& c);
 
-// Whether the result goes to memory past the caches: what is left of it in half of the last-level cache is
-// not worth reading its lines before they are written. Chunks are whole lines of memory then.
+// Whether the result goes to memory past the caches: it is more than half of the last-level cache or is
+// driven out of it by the operands, and not worth reading its lines before they are written. Chunks are whole
+// lines of memory then.
 bool groups_stream(const GemmView& v, const KernelConfig& c, const ArchSpec& a);
 
 }  // namespace tessera

@@ -53,9 +53,9 @@ class GroupsKernel : public CpuKernel {
     const double line_bytes = static_cast<double>(view_.groups) *
                               static_cast<double>(axes[2].size * shape_.inner * bytes_of(view_.a.type) +
                                                   axes[2].positions * shape_.outer * bytes_of(view_.b.type));
-    // A fast last-level cache needs no asking ahead.
-    fetch_ =
-        view_.bytes() > static_cast<double>(last_level_is_fast(arch) ? arch.l3.bytes / 4 : arch.l2.bytes);
+    // A fast last-level cache needs no asking ahead, while it holds the operands.
+    const int64_t near = last_level_is_fast(arch) ? arch.l3.bytes / (shape_.gradient ? 4 : 3) : arch.l2.bytes;
+    fetch_ = view_.bytes() > static_cast<double>(near);
     line_block_ =
         std::max<int64_t>(static_cast<int64_t>(static_cast<double>(arch.l2.bytes) / 4 / line_bytes), 2);
     // A gradient's chunk passes over its lines once for every input channel of a group.
@@ -70,6 +70,16 @@ class GroupsKernel : public CpuKernel {
         view_.groups * shape_.outer * bytes_of(view_.a.type) % 64 != 0)
       line_block_ = std::clamp<int64_t>(static_cast<int64_t>(static_cast<double>(arch.l1.bytes) / line_bytes),
                                         2, line_block_);
+    // What is asked for ahead is dropped while many reads wait for L2: with few columns at a time, the lines
+    // that neighbouring lines of a result share are met again in L1. Narrow pixels lie one after the other as
+    // it is.
+    constexpr int64_t kPixel = 128, kLinesUnder = 4;
+    tile_block_ = axes[2].positions;
+    if (fetch_ && !shape_.gradient && axes[2].spread > 0 && axes[2].step > 1 &&
+        view_.groups * shape_.inner * bytes_of(view_.a.type) >= kPixel) {
+      tile_block_ = 1;
+      line_block_ = std::min(line_block_, kLinesUnder);
+    }
     // Planes take turns where what they share of the lines read would be lost from that cache between them.
     band_h_ = axes[1].positions;
     const double in_line = static_cast<double>(view_.groups * shape_.inner * axes[2].size *
@@ -156,6 +166,7 @@ class GroupsKernel : public CpuKernel {
     args.chunk_begin = 0;
     args.chunk_end = shape_.chunks;
     args.line_block = line_block_;
+    args.tile_block = tile_block_;
     args.fetch = fetch_;
     if (shape_.blocked) {
       const auto& whole = view_.window->axes;
@@ -217,7 +228,7 @@ class GroupsKernel : public CpuKernel {
 
   GroupsShape shape_;
   AxisTable axis_d_, axis_h_;
-  int64_t lines_ = 0, line_block_ = 1, band_h_ = 1, parts_ = 1;
+  int64_t lines_ = 0, line_block_ = 1, tile_block_ = 1, band_h_ = 1, parts_ = 1;
   bool by_lines_ = false, fetch_ = false;
 };
 

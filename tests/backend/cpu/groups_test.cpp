@@ -202,8 +202,8 @@ TEST(GroupsHalves, OneGroupInAVector) {
   }
 }
 
-// Of a last-level cache so small that results go past it where chunks are whole lines of memory, also to
-// where they are not.
+// Of caches so small that lines are asked for ahead and results go past them where chunks are whole lines of
+// memory, also to where they are not.
 TEST(Groups, ResultsFarBeyondTheCaches) {
   const struct {
     const char *problem, *narrow, *wide;  // tiles of eight and of sixteen lanes
@@ -220,6 +220,8 @@ TEST(Groups, ResultsFarBeyondTheCaches) {
       {"conv_fwd n=2 g=64 c=1 k=1 in=23x21 filter=3x3 pad=1x1 dtype=f32 epilogue=relu", "4x16", "7x32",
        false},
       {"conv_fwd n=2 g=63 c=1 k=1 in=23x21 filter=3x3 pad=1x1 dtype=f32", "4x16", "7x32", false},
+      {"conv_fwd n=3 g=5 c=8 k=8 in=5x25x31 filter=2x3x3 stride=1x2x2 pad=1x1x1 dtype=f32", "2x16", "7x32",
+       false},
       {"conv_fwd n=2 g=64 c=1 k=1 in=43x41 filter=3x3 pad=1x1 dtype=bf16", "4x16", "14x16", false},
   };
   for (const char* name : {"x86_avx2", "x86_avx512"}) {
@@ -227,7 +229,7 @@ TEST(Groups, ResultsFarBeyondTheCaches) {
     const bool wide = find_arch(name).vector_bits == 512;
     ArchSpec arch = find_arch(name);
     arch.compute_units = 3;
-    arch.l3.bytes = 65536;
+    arch.l2.bytes = arch.l3.bytes = 65536;
     for (const auto& at : cases) {
       SCOPED_TRACE(std::string(at.problem) + " | " + name);
       const KernelConfig c =
