@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "backend/cpu/arena.h"
@@ -12,6 +13,7 @@
 #include "backend/cpu/packed_plan.h"
 #include "backend/cpu/parts.h"
 #include "backend/cpu/prepacked_b.h"
+#include "backend/cpu/streamed_rows.h"
 #include "core/tile_math.h"
 #include "tessera/error.h"
 
@@ -107,12 +109,12 @@ class PackedKernel : public CpuKernel {
     if (has_edge && plan_.edge_bytes > 0) gather_edge(b, space.edge);
 
     // Where C is added to, it is read anyway.
-    const bool buffers_c = plan_.buffers_c && epilogue.beta == 0.0f;
-    const auto c = static_cast<char*>(epilogue.c);
+    std::optional<StreamedRows> apart;
+    if (plan_.buffers_c && epilogue.beta == 0.0f) apart.emplace(view_, plan_.tile_n, space.c, epilogue);
 
     tsr::PackedArgs args{};
     args.epilogue = &epilogue;
-    args.far_c = buffers_c ? tsr::kFarIgnored : plan_.far_c;
+    args.far_c = apart ? tsr::kFarIgnored : plan_.far_c;
     args.partial_stride = split ? round_up(view_.n, plan_.tile_n) : plan_.cols;
     for (int64_t n0 = t.n0; n0 < t.n1; n0 += plan_.cols) {
       const int64_t n1 = std::min(n0 + plan_.cols, t.n1);
@@ -128,33 +130,23 @@ class PackedKernel : public CpuKernel {
           const int64_t m1 = t.m1 - m0 - plan_.rows < plan_.tile_m ? t.m1 : m0 + plan_.rows;
           const PackedBlock block{m0, m1, k0, depth};
           set_rows(a, block, space, epilogue, args);
-          if (buffers_c) set_buffer(block, space.c, epilogue);
+          const bool edge_too = has_edge && n1 == plan_.n && args.last;
+          if (apart) apart->begin(block, n0, edge_too ? view_.n : n1);
           for (int64_t n = n0; n < n1; n += plan_.strip) {
             run_panels(a, b, t, block, n, std::min(n + plan_.strip, n1), space.b,
-                       sums + ((m0 - t.m0) * args.partial_stride + n - n0) * 4, args);
+                       sums + ((m0 - t.m0) * args.partial_stride + n - n0) * 4, args,
+                       apart ? &*apart : nullptr);
           }
-          const bool edge_too = has_edge && n1 == plan_.n && args.last;
-          if (edge_too) edge_rows(a, b, space.edge, m0, m1, epilogue);
-          if (buffers_c) empty_buffer(block, n0, edge_too ? view_.n : n1, space.c, c);
+          if (edge_too) {
+            if (apart) apart->take(plan_.n);
+            edge_rows(a, b, space.edge, m0, m1, epilogue);
+            if (apart) apart->give(plan_.n, view_.n);
+          }
           m0 = m1;
         }
       }
     }
-    if (plan_.far_c == tsr::kFarStreamed || buffers_c) fence();
-  }
-
-  // The rows of a block of C in `buffer`, each from the beginning of a line.
-  void set_buffer(const PackedBlock& block, char* buffer, tsr::EpilogueArgs& epilogue) const {
-    const int64_t step = plan_.c_row_bytes;
-    epilogue.c = reinterpret_cast<void*>(reinterpret_cast<intptr_t>(buffer) - block.m0 * step);
-    epilogue.c_stride = step / bytes_of(view_.c.type);
-  }
-
-  // Columns [n0, n1) of them to C itself.
-  void empty_buffer(const PackedBlock& block, int64_t n0, int64_t n1, const char* buffer, char* c) const {
-    const int64_t size = bytes_of(view_.c.type), step = view_.c.row_stride * size;
-    stream_pieces_avx512(c + block.m0 * step + n0 * size, step, buffer + n0 * size, plan_.c_row_bytes,
-                         (n1 - n0) * size, block.rows());
+    if (plan_.far_c == tsr::kFarStreamed || apart) fence();
   }
 
   // The rows of a block: of A, packed where that is wanted, and of C.
@@ -175,7 +167,7 @@ class PackedKernel : public CpuKernel {
   // The block times the panels of columns [n0, n1), which its task's first block packs; sums between blocks
   // of k at `sums`.
   void run_panels(const char* a, const char* b, const PackedTask& t, const PackedBlock& block, int64_t n0,
-                  int64_t n1, char* packed, char* sums, tsr::PackedArgs& args) const {
+                  int64_t n1, char* packed, char* sums, tsr::PackedArgs& args, StreamedRows* apart) const {
     const int64_t tile_n = plan_.tile_n, panel = plan_.panel_b(block.depth);
     const bool keeps_b = plan_.keeps_b(t.m1 - t.m0), first = block.m0 == t.m0;
     const bool whole = plan_.by_blocks && !plan_.b_in_place;  // all panels of the columns are packed first
@@ -194,7 +186,9 @@ class PackedKernel : public CpuKernel {
       }
       if (plan_.fetches_a && n + tile_n >= t.n1) set_rows_ahead(args, a, t, block);
       args.partial = args.first && args.last ? nullptr : sums + (n - n0) * 4;
+      if (apart) apart->take(n);
       entry_(&args);
+      if (apart) apart->give(n, n + args.cols);
     }
   }
 

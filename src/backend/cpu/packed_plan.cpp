@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/pack.h"
+#include "backend/cpu/streamed_rows.h"
 #include "core/packed_shape.h"
 
 namespace tessera {
@@ -50,7 +51,6 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
   far_c = how_far_c(view, arch);
   choose_depth(view, config);
   fetches_b = fetch_pays(view, arch);
-  c_row_bytes = round_up(view.n * bytes_of(view.c.type), kCacheLine);
   buffers_c = buffer_pays(view, config, inst, arch);
   fetches_a = far_a(view, arch);
   choose_rows(view, config, arch);
@@ -128,15 +128,16 @@ bool PackedPlan::past_caches(const GemmView& view, const ArchSpec& arch) const {
 }
 
 // Rows of such a C that are no lines: lines would be read before parts of them are written, for longer than
-// its elements are computed. Beside packed B a few whole rows stay in L2 until they are written.
+// its elements are computed. To move what was computed apart costs about as much for one line as for three.
 bool PackedPlan::buffer_pays(const GemmView& view, const KernelConfig& config, const Instruction& inst,
                              const ArchSpec& arch) const {
   const double k = static_cast<double>(most_k), size = bytes_of(view.c.type);
-  return k * arch.dram.bytes_per_cycle < size * inst.flops_per_cycle && far_c == tsr::kFarFetched &&
+  const int64_t lines = tile_n * bytes_of(view.c.type) / kCacheLine;  // of a panel's row
+  const double worth = static_cast<double>(std::min<int64_t>(lines, 3)) / 2;
+  return k * arch.dram.bytes_per_cycle < worth * size * inst.flops_per_cycle && far_c == tsr::kFarFetched &&
          past_caches(view, arch) && !view.c_rows && most_n > tile_n &&
          view.c.row_stride * bytes_of(view.c.type) % kCacheLine != 0 && arch.vector_bits == 512 &&
          config.split_k == 1 && config.block_m == 0 && depth >= most_k && !b_in_place &&
-         c_row_bytes * tile_m <= arch.l2.bytes / 4 &&
          panel_b(depth) * ceil_div(most_n, tile_n) <= arch.l2.bytes * 3 / 4;
 }
 
@@ -224,8 +225,7 @@ void PackedPlan::choose_rows(const GemmView& view, const KernelConfig& c, const 
   const bool far_rows = c_row >= kPageBytes || (far_c != tsr::kFarIgnored && most_n > tile_n);
   if (c.block_m == 0 && far_rows && !b_in_place && depth >= most_k &&
       panel_b(depth) * ceil_div(most_n, tile_n) <= arch.l2.bytes * 3 / 4) {
-    const int64_t at_hand = buffers_c ? arch.l2.bytes / 4 / c_row_bytes
-                                      : std::max(kRowsAtHand, kRowBytesAtHand / std::max<int64_t>(c_row, 1));
+    const int64_t at_hand = std::max(kRowsAtHand, kRowBytesAtHand / std::max<int64_t>(c_row, 1));
     rows = std::min(rows, std::max(at_hand / tile_m, int64_t{1}) * tile_m);
   }
   rows = round_up(ceil_div(most_m, blocks(most_m, rows)), tile_m);  // blocks of equal size
@@ -264,7 +264,7 @@ void PackedPlan::count_bytes(const GemmView& view, int split_k) {
   if (view.c_rows) c_table_bytes = lines(most_rows() * static_cast<int64_t>(sizeof(long long)));
   if (edge > 0 && view.b.row_stride != 1) edge_bytes = lines(edge * view.k * bytes_of(view.b.type));
   if (taps_in_place) a_table_bytes = lines(most_rows() * table_row_bytes(view));
-  if (buffers_c) c_bytes = lines(most_rows() * c_row_bytes);
+  if (buffers_c) c_bytes = lines(most_rows() * StreamedRows::row_bytes(view, tile_n));
   if (split_k > 1) part_bytes = lines(view.m * round_up(view.n, tile_n) * 4);
 }
 

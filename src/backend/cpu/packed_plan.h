@@ -36,7 +36,7 @@ struct PackedPlan {
   bool b_in_place;  // but for a last panel that is not whole
   bool by_blocks;   // all panels of a block are packed at once: lines of memory run across them
   tsr::FarC far_c;  // how the kernel writes C
-  bool buffers_c;   // instead, rows of a block are computed apart and written past the caches from there
+  bool buffers_c;   // instead, its rows are computed apart and written past the caches from there
   bool copies_b;    // there are panels to pack
   bool fetches_b;   // what the next one is packed from is fetched while one is used
   bool fetches_a;   // the next block's rows of A are fetched while the last panel of one is used
@@ -45,7 +45,6 @@ struct PackedPlan {
   int64_t most_m = 0, most_n = 0, most_k = 0;  // of a task
   int64_t depth, rows, cols;                   // block along k, m, n
   int64_t strip;            // of a block's columns, those whose panels of B are packed at once
-  int64_t c_row_bytes = 0;  // from one row of C to the next where they are computed apart
 
   // Bytes of the workspace: of each thread A, panels of B, sums between blocks of k, where rows of C lie, the
   // edge's columns, where taps lie, rows of C; of each part of k its sums.
