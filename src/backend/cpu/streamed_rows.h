@@ -1,5 +1,5 @@
-// Rows of C that are no lines of memory, written past the caches: the columns of each panel are computed apart
-// and leave as far as they fill lines, while the next panel is computed.
+// Rows of C that are no lines of memory, written past the caches: the columns of each panel are computed
+// apart and leave as far as they fill lines, while the next panel is computed.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class StreamedRows {
 
   // The next panels are those of columns [n0, n1), from left to right.
   void begin(const PackedBlock& block, int64_t n0, int64_t n1);
-  void take(int64_t n);              // the kernel computes columns from n on
+  void take(int64_t n);               // the kernel computes columns from n on
   void give(int64_t n, int64_t end);  // and has done so up to `end`
 
  private:
