@@ -89,6 +89,9 @@ struct GroupsLines {
         }
       }
     }
+    if constexpr (M::kJoins && C::type_out == Type::bf16 && E::kNoSteps) {
+      if (kWhole && at.whole) return store_joined<kEdge>(at, acc);
+    }
     each<B>([&](auto b) __attribute__((always_inline)) { M::in_order(acc[b.value]); });
     if (kWhole && !M::kBlocked && E::kNoSteps && at.whole) {
       const EpilogueArgs& e = at.args->epilogue;
@@ -118,6 +121,25 @@ struct GroupsLines {
     } else {
       finish(at, sums);
     }
+  }
+
+  // Sums of bf16 that go to memory as they are.
+  template <bool kEdge>
+  static TSR_INLINE void store_joined(const Job& at, const F (&acc)[B][V]) {
+    const EpilogueArgs& e = at.args->epilogue;
+    char* out = static_cast<char*>(e.c) + ((at.row + at.out_col) * e.c_stride + at.o) * 2;
+    each<B>([&](auto b) __attribute__((always_inline)) {
+      char* to = out;
+      out += e.c_stride * 2;
+      if (kEdge && !within(at.out_col + b.value, at.out_w)) return;
+      each<V / 2>([&](auto v) __attribute__((always_inline)) {
+        const U words = M::join(acc[b.value][2 * v.value], acc[b.value][2 * v.value + 1]);
+        if constexpr (kStreams) {
+          if (at.streams) return stream_whole(to + v.value * L * 4, words);
+        }
+        store_whole(to + v.value * L * 4, words);
+      });
+    });
   }
 
   template <bool kEdge>

@@ -381,6 +381,20 @@ struct GroupsMath {
     });
   }
 
+#ifdef __AVX512BF16__
+  // Even and odd channels as neighbouring bf16.
+  static constexpr bool kJoins = kPairs && L == 16;
+  static TSR_INLINE U join(F even, F odd) {
+    U order, halves, words;
+    TSR_UNROLL for (int i = 0; i < L; ++i) order[i] = static_cast<unsigned>(i | (L + i) << 16);
+    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(halves) : "v"(even), "v"(odd));
+    asm("vpermw %1, %2, %0" : "=v"(words) : "v"(halves), "v"(order));
+    return words;
+  }
+#else
+  static constexpr bool kJoins = false;
+#endif
+
   // Vectors of lanes in the order of channels.
   static TSR_INLINE void in_order(F (&x)[V]) {
     if constexpr (kPairs) {

@@ -224,7 +224,7 @@ TEST(Groups, ResultsFarBeyondTheCaches) {
        false},
       {"conv_fwd n=2 g=64 c=1 k=1 in=43x41 filter=3x3 pad=1x1 dtype=bf16", "4x16", "14x16", false},
   };
-  for (const char* name : {"x86_avx2", "x86_avx512"}) {
+  for (const char* name : {"x86_avx2", "x86_avx512", "x86_avx512_bf16"}) {
     if (!testing_cpu::runs_here(name)) continue;
     const bool wide = find_arch(name).vector_bits == 512;
     ArchSpec arch = find_arch(name);
