@@ -47,7 +47,6 @@ struct PackedArgs {
   const char* const* a_table;
   const char* zeros;
   long long table_rows, taps, tap_steps;
-  const void* a_rest;  // Config::a_rest: the word of row r behind the steps at 4 * r; null: there is none
   const void* b;
   long long b_step_bytes;
   const int* start;  // vnni with signed A: tile_n values that the accumulators start from

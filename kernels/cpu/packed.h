@@ -27,8 +27,6 @@ struct Packed {
   using U = typename Vec<L>::U;
   static constexpr int kRows = Config::tile_m, kVectors = Config::tile_n / L;
   static constexpr bool kStarts = Config::inst == Inst::vnni && Config::type_a == Type::i8;
-  static constexpr bool kFlips = requires { Config::a_flips; };  // bytes of A are moved up by 128
-  static constexpr bool kRest = requires { Config::a_rest; };
 
   // Bytes from one row of A to the next, from one step of k to the next in A and in the panel of B; 0: told
   // by the arguments.
@@ -42,21 +40,14 @@ struct Packed {
   // One k group: of B a vector per column vector at `b`, of A the word at word_at(r) of each row r.
   template <int kHeight, int kLive, class WordAt>
   static TSR_INLINE void multiply_step(U (&acc)[kHeight][kLive], const char* b, WordAt word_at) {
-    U right[kLive], flip{};
-    if constexpr (kFlips) flip = 0x80808080u - flip;
+    U right[kLive];
 #pragma GCC unroll 8
     for (int v = 0; v < kLive; ++v) right[v] = load_whole<U>(b + v * 4 * L);
 #pragma GCC unroll 32
     for (int r = 0; r < kHeight; ++r) {
       typedef unsigned __attribute__((may_alias, aligned(1))) Word;
-      const Word& word = *reinterpret_cast<const Word*>(word_at(r));
-      U left;
-      if constexpr (kFlips) {
-        asm("vpxord %2%{1to16%}, %1, %0" : "=v"(left) : "v"(flip), "m"(word));
-      } else {
-        left = word - U{};
-        asm("" : "+v"(left));  // one broadcast for the row, not one per multiply
-      }
+      U left = *reinterpret_cast<const Word*>(word_at(r)) - U{};
+      asm("" : "+v"(left));  // one broadcast for the row, not one per multiply
 #pragma GCC unroll 8
       for (int v = 0; v < kLive; ++v) multiply_add<Config::inst>(acc[r][v], left, right[v]);
     }
@@ -177,14 +168,6 @@ struct Packed {
       }
       if (kTurn > 1 && s > 0) step(0, 0);
       fetch<kHeight>(ahead, p, row);
-    }
-    if constexpr (kRest) {
-      if (!p.a_rest) return;
-      const char* rest = static_cast<const char*>(p.a_rest) + row * 4;
-      multiply_step(
-          acc, static_cast<const char*>(p.b) + p.steps * b_step, [&](int r) __attribute__((always_inline)) {
-            return rest + r * 4;
-          });
     }
   }
 

@@ -81,6 +81,9 @@ TEST_P(PackedTest, ReadsAInPlaceWhereItCan) {
       expect_right(GetParam().arch, config(4, 2, ""), problem(sizes, layout));
     }
   }
+  // A k that is one part, whose sums are kept apart all the same.
+  expect_right(GetParam().arch, config(4, 2, "split_k=2 preshuffle=1"),
+               problem("m=4 n=64 k=4", "rcr", "prepack=b"));
 }
 
 TEST_P(PackedTest, BatchesStridesAlphaBeta) {
