@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "core/cache_line.h"
 #include "core/tile_math.h"
 #include "cpu/groups_lanes.h"
 
@@ -110,13 +111,12 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
 }
 
 bool groups_stream(const GemmView& v, const KernelConfig& c, const ArchSpec& a) {
-  constexpr int64_t kLine = 64;
   const GroupsShape s = groups_shape(v, c);
   const int64_t size = bytes_of(v.c.type), pixel = v.groups * s.outer * size;
   const bool lost = pixel * v.m > a.l3.bytes / 2 || v.bytes() > static_cast<double>(a.l3.bytes);
   return !s.gradient && !s.blocked && v.epilogue.empty() &&
-         (v.c.type == DType::f32 || v.c.type == DType::bf16) && lost && pixel % kLine == 0 &&
-         s.chunk == c.tile_n && s.chunk * size % kLine == 0;
+         (v.c.type == DType::f32 || v.c.type == DType::bf16) && lost && pixel % kCacheLine == 0 &&
+         s.chunk == c.tile_n && s.chunk * size % kCacheLine == 0;
 }
 
 }  // namespace tessera

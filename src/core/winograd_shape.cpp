@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/cache_line.h"
 #include "core/tile_math.h"
 
 namespace tessera {
@@ -25,9 +26,8 @@ int64_t groups_at_once(const GemmView& v, int64_t channels, int64_t panels, int6
 }  // namespace
 
 int64_t odd_lines(int64_t bytes) {
-  constexpr int64_t kLine = 64;
-  const int64_t lines = ceil_div(bytes, kLine);
-  return (lines + 1 - lines % 2) * kLine;
+  const int64_t lines = ceil_div(bytes, kCacheLine);
+  return (lines + 1 - lines % 2) * kCacheLine;
 }
 
 bool winograd_window(const GemmView& v) {

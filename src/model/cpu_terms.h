@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/cache_line.h"
 #include "model/view_memo.h"
 #include "model/work.h"
 
@@ -22,7 +23,7 @@ struct CpuTerms {
   ViewMemo& memo;
   Work& w;
 
-  static constexpr double kCacheLine = 64;
+  static constexpr double kCacheLine = tessera::kCacheLine;
   // Cycles of a vector of which not all lanes are stored: it leaves the registers by way of memory.
   static constexpr double kPartOfLanes = 8;
 

@@ -18,7 +18,6 @@ void copy_pieces_avx512(char* to, int64_t to_step, const char* from, int64_t fro
 // what was left of the piece before. `begins`: the first of its row, of a line or more; `ends`: the last, of
 // which nothing is left. The line in front of `from` and of each step from there on keeps what is left, for
 // the next pieces at the same `from`. A fence has to follow. Needs AVX-512.
-constexpr int64_t kStreamedLine = 64;
 void stream_lines_avx512(char* to, int64_t to_step, char* from, int64_t from_step, int64_t bytes,
                          int64_t count, bool begins, bool ends);
 

@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include "backend/cpu/copy_pieces.h"
+#include "core/cache_line.h"
 
 namespace tessera {
 
@@ -23,20 +24,19 @@ void copy_pieces_avx512(char* to, int64_t to_step, const char* from, int64_t fro
 
 void stream_lines_avx512(char* to, int64_t to_step, char* from, int64_t from_step, int64_t bytes,
                          int64_t count, bool begins, bool ends) {
-  constexpr int64_t kLine = kStreamedLine;
   for (; count > 0; --count, to += to_step, from += from_step) {
     // What lies before the piece in its first line comes with it, or, at the beginning of the row, that line
     // is none of ours alone.
-    int64_t i = -(reinterpret_cast<intptr_t>(to) & (kLine - 1));
+    int64_t i = -(reinterpret_cast<intptr_t>(to) & (kCacheLine - 1));
     if (begins && i < 0) {
-      i = i + kLine < bytes ? i + kLine : bytes;
+      i = i + kCacheLine < bytes ? i + kCacheLine : bytes;
       const __mmask64 before = (__mmask64{1} << i) - 1;
       _mm512_mask_storeu_epi8(to, before, _mm512_maskz_loadu_epi8(before, from));
     }
-    for (; i + kLine <= bytes; i += kLine)
+    for (; i + kCacheLine <= bytes; i += kCacheLine)
       _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
     if (!ends) {
-      _mm512_storeu_si512(from - kLine, _mm512_loadu_si512(from + bytes - kLine));
+      _mm512_storeu_si512(from - kCacheLine, _mm512_loadu_si512(from + bytes - kCacheLine));
     } else if (i < bytes) {
       const __mmask64 rest = (__mmask64{1} << (bytes - i)) - 1;
       _mm512_mask_storeu_epi8(to + i, rest, _mm512_maskz_loadu_epi8(rest, from + i));

@@ -4,12 +4,13 @@
 
 #include "backend/cpu/pack.h"
 #include "backend/cpu/streamed_rows.h"
+#include "core/cache_line.h"
 #include "core/packed_shape.h"
 
 namespace tessera {
 namespace {
 
-constexpr int64_t kCacheLine = 64, kPageBytes = 4096;
+constexpr int64_t kPageBytes = 4096;
 // Bounds of what a thread keeps: packed B of a block, sums between blocks of k.
 constexpr int64_t kMostPackedB = int64_t{8} << 20, kMostSums = int64_t{8} << 20;
 // Bytes of a table of where patches lie: it is read beside A and B.

@@ -4,12 +4,12 @@
 #include <cstring>
 #include <utility>
 
+#include "core/cache_line.h"
 #include "core/tile_math.h"
 
 namespace tessera {
 namespace {
 
-constexpr int64_t kCacheLine = 64;
 constexpr int64_t kWorthThreads = 1 << 16;  // bytes: below, waking a thread costs more than it saves
 
 // Vectors that any compiler for any processor splits or joins as its registers are.
