@@ -47,6 +47,10 @@ struct PackedArgs {
   const char* const* a_table;
   const char* zeros;
   long long table_rows, taps, tap_steps;
+  // Config::a_words, A in place though its words are not the instruction's: each is read exclusive-or a_flip,
+  // and where k has elements past whole words, the word of row r behind the steps is at a_rest + 4 * r.
+  const void* a_rest;  // null: there are none
+  unsigned a_flip;
   const void* b;
   long long b_step_bytes;
   const int* start;  // vnni with signed A: tile_n values that the accumulators start from

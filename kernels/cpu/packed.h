@@ -27,6 +27,8 @@ struct Packed {
   using U = typename Vec<L>::U;
   static constexpr int kRows = Config::tile_m, kVectors = Config::tile_n / L;
   static constexpr bool kStarts = Config::inst == Inst::vnni && Config::type_a == Type::i8;
+  static constexpr bool kWords = requires { Config::a_words; };
+  static constexpr bool kFlips = kWords && kStarts;
 
   // Bytes from one row of A to the next, from one step of k to the next in A and in the panel of B; 0: told
   // by the arguments.
@@ -39,15 +41,21 @@ struct Packed {
 
   // One k group: of B a vector per column vector at `b`, of A the word at word_at(r) of each row r.
   template <int kHeight, int kLive, class WordAt>
-  static TSR_INLINE void multiply_step(U (&acc)[kHeight][kLive], const char* b, WordAt word_at) {
+  static TSR_INLINE void multiply_step(U (&acc)[kHeight][kLive], const char* b, U flip, WordAt word_at) {
     U right[kLive];
 #pragma GCC unroll 8
     for (int v = 0; v < kLive; ++v) right[v] = load_whole<U>(b + v * 4 * L);
 #pragma GCC unroll 32
     for (int r = 0; r < kHeight; ++r) {
       typedef unsigned __attribute__((may_alias, aligned(1))) Word;
-      U left = *reinterpret_cast<const Word*>(word_at(r)) - U{};
-      asm("" : "+v"(left));  // one broadcast for the row, not one per multiply
+      const Word& word = *reinterpret_cast<const Word*>(word_at(r));
+      U left;
+      if constexpr (kFlips) {
+        asm("vpxord %2%{1to16%}, %1, %0" : "=v"(left) : "v"(flip), "m"(word));
+      } else {
+        left = word - U{};
+        asm("" : "+v"(left));  // one broadcast for the row, not one per multiply
+      }
 #pragma GCC unroll 8
       for (int v = 0; v < kLive; ++v) multiply_add<Config::inst>(acc[r][v], left, right[v]);
     }
@@ -114,7 +122,7 @@ struct Packed {
       long long at = 0;
       auto step = [&](long long at_a, long long at_b) __attribute__((always_inline)) {
         multiply_step(
-            acc, b + at_b, [&](int r) __attribute__((always_inline)) { return table[r] + at + at_a; });
+            acc, b + at_b, U{}, [&](int r) __attribute__((always_inline)) { return table[r] + at + at_a; });
       };
       constexpr int kTurn = kUnroll<kLive>;
       long long s = p.tap_steps;
@@ -145,9 +153,10 @@ struct Packed {
     const char* pointers[kPointers];
 #pragma GCC unroll 16
     for (int i = 0; i < kPointers; ++i) pointers[i] = a + kReach * i * row_bytes;
+    const U flip = p.a_flip - U{};
     auto step = [&](long long at_a, long long at_b) __attribute__((always_inline)) {
       multiply_step(
-          acc, b + at_b, [&](int r) __attribute__((always_inline)) {
+          acc, b + at_b, flip, [&](int r) __attribute__((always_inline)) {
             const long long in_reach = !kRow && r % kReach == 3 ? row3 : r % kReach * row_bytes;
             return pointers[r / kReach] + in_reach + at_a;
           });
@@ -168,6 +177,13 @@ struct Packed {
       }
       if (kTurn > 1 && s > 0) step(0, 0);
       fetch<kHeight>(ahead, p, row);
+    }
+    if constexpr (kWords) {
+      if (!p.a_rest) return;
+      const char* rest = static_cast<const char*>(p.a_rest) + row * 4;
+      b = static_cast<const char*>(p.b) + p.steps * b_step;
+      multiply_step(
+          acc, b, flip, [&](int r) __attribute__((always_inline)) { return rest + r * 4; });
     }
   }
 

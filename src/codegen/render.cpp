@@ -41,11 +41,12 @@ void add_epilogue(Prelude& prelude, const Epilogue& e) {
 
 // Bytes between steps of k, each a 32-bit word, as the driver lays out or finds the operands; 0: told by a
 // run.
-void add_steps(Prelude& prelude, const GemmView& v, const KernelConfig& c) {
+void add_steps(Prelude& prelude, const GemmView& v, const KernelConfig& c, const ArchSpec& a) {
   prelude.number("a_along_k", v.a.row_major());
   prelude.number("a_table", v.a.patches && !c.pack_a);
   prelude.number("a_step", v.a.row_major() ? 4 : c.pack_a && !packs_all_rows(v) ? 4 * c.tile_m : 0);
   prelude.number("b_step", c.pack_b ? 4 * c.tile_n : 0);
+  if (meets_odd_words(v, c, a)) prelude.number("a_words", 1);
 }
 
 // Lines of images that are copied; see AmxArgs.
@@ -99,7 +100,7 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
   }
   if (family.backend == BackendKind::cpu) {
     prelude.number("vector_bits", family.walks_window ? inst.n * 32 : a.vector_bits);
-    if (family.fixed_steps) add_steps(prelude, v, c);
+    if (family.fixed_steps) add_steps(prelude, v, c, a);
     const bool lines = reads_lines(v, c);
     if (lines) add_lines(prelude, v, inst);
     if (family.transforms) add_taps(prelude, *v.window);

@@ -1,7 +1,9 @@
-// How cpu_packed lays out a copy of A whose rows are contiguous.
+// How cpu_packed meets A where its rows are contiguous.
 #pragma once
 
+#include "core/arch_spec.h"
 #include "core/gemm_view.h"
+#include "tessera/kernel_config.h"
 
 namespace tessera {
 
@@ -11,5 +13,12 @@ inline bool packs_all_rows(const GemmView& view) {
   constexpr int64_t kMostRows = 128;
   return !view.a.row_major() && view.m <= kMostRows;
 }
+
+// Whether the kernel of a config that asks for a copy of A reads A where it lies as well, though its words
+// are not the instruction's: signed bytes, which are moved up by 128 as they are read, or k past whole words,
+// whose elements come from a copy of their own.
+bool meets_odd_words(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);
+// Whether it does so for this product: so few columns use the words that a copy is not worth while.
+bool odd_words_in_place(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);
 
 }  // namespace tessera

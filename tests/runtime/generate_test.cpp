@@ -178,7 +178,7 @@ TEST_F(Generate, BuiltUnitsRun) {
   const std::string compiler = find_program("g++").empty() ? find_program("clang++") : find_program("g++");
   GenerateOptions o = options("latency");
   o.arch = detect_cpu().name;
-  o.dtypes = {"f32", "bf16"};
+  o.dtypes = {"f32", "bf16", "i8"};
   const GenerateResult result = generate(o);
   const Json manifest = Json::parse(read_file(result.manifest));
   const auto backend = make_backend("cpu", 1);

@@ -78,12 +78,13 @@ class PackedKernel : public CpuKernel {
           c_table(reinterpret_cast<long long*>(sums + plan.sums_bytes)),
           edge(sums + plan.sums_bytes + plan.c_table_bytes),
           a_table(reinterpret_cast<const char**>(edge + plan.edge_bytes)),
-          c(edge + plan.edge_bytes + plan.a_table_bytes) {}
+          a_rest(edge + plan.edge_bytes + plan.a_table_bytes),
+          c(a_rest + plan.a_rest_bytes) {}
     char *a, *b, *sums;
     long long* c_table;
     char* edge;
     const char** a_table;
-    char* c;
+    char *a_rest, *c;
   };
 
   // Stores past the caches are seen before those that follow.
@@ -160,7 +161,7 @@ class PackedKernel : public CpuKernel {
     } else if (plan_.taps_in_place) {
       operands_.point_at_taps(a, block, space.a_table, args);
     } else {
-      operands_.take_a(a, block, args);
+      operands_.take_a(a, block, space.a_rest, args);
     }
   }
 

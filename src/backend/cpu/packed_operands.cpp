@@ -13,6 +13,17 @@ void fetch(const char* p, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
 }
 
+// Words of the first bytes of rows, put together in a register: a load of one would wait for several stores.
+template <int kBytes>
+void copy_rests(const char* from, int64_t row_bytes, int64_t rows, char* to) {
+  for (int64_t i = 0; i < rows; ++i, from += row_bytes, to += 4) {
+    uint16_t low = 0;
+    std::memcpy(&low, from, std::min(kBytes, 2));
+    const uint32_t word = low | (kBytes > 2 ? uint32_t{static_cast<uint8_t>(from[2])} << 16 : 0);
+    std::memcpy(to, &word, 4);
+  }
+}
+
 }  // namespace
 
 PackedOperands::PackedOperands(const GemmView& view, const PackedPlan& plan, std::vector<int64_t> taps,
@@ -58,11 +69,21 @@ void PackedOperands::pack_b_block(const char* b, int64_t k0, int64_t depth, int6
   }
 }
 
-void PackedOperands::take_a(const char* a, const PackedBlock& block, tsr::PackedArgs& args) const {
+void PackedOperands::take_a(const char* a, const PackedBlock& block, char* rest,
+                            tsr::PackedArgs& args) const {
   const int64_t bytes = bytes_of(view_.a.type);
   args.a = a + (block.m0 * view_.a.row_stride + block.k0 * view_.a.col_stride) * bytes;
   args.a_row_bytes = view_.a.row_stride * bytes;
   args.a_step_bytes = view_.a.col_stride * bytes * plan_.group;
+  if (!plan_.odd_words) return;
+  if (plan_.flip_a) args.a_flip = 0x80808080u;
+  args.steps = block.depth / plan_.group;
+  const int64_t left = block.depth % plan_.group * bytes;
+  args.a_rest = left > 0 ? rest : nullptr;
+  const char* from = static_cast<const char*>(args.a) + args.steps * 4;
+  if (left == 1) copy_rests<1>(from, args.a_row_bytes, block.rows(), rest);
+  if (left == 2) copy_rests<2>(from, args.a_row_bytes, block.rows(), rest);
+  if (left == 3) copy_rests<3>(from, args.a_row_bytes, block.rows(), rest);
 }
 
 PanelSource PackedOperands::rows_of_a(const char* a, int64_t row, int64_t k0) const {

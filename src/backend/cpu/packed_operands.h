@@ -30,9 +30,9 @@ class PackedOperands {
   // All panels of columns [n0, n1) of a B whose columns are contiguous.
   void pack_b_block(const char* b, int64_t k0, int64_t depth, int64_t n0, int64_t n1, char* out) const;
 
-  // Set what `args` says of A: the block where it lies, copied to `out` first, or its taps by `table`, of
-  // most_rows() entries a tap.
-  void take_a(const char* a, const PackedBlock& block, tsr::PackedArgs& args) const;
+  // Set what `args` says of A: the block where it lies, but for elements of k past whole words, which `rest`
+  // takes, copied to `out` first, or its taps by `table`, of most_rows() entries a tap.
+  void take_a(const char* a, const PackedBlock& block, char* rest, tsr::PackedArgs& args) const;
   void pack_a(const char* a, const PackedBlock& block, char* out, tsr::PackedArgs& args) const;
   void point_at_taps(const char* a, const PackedBlock& block, const char** table,
                      tsr::PackedArgs& args) const;

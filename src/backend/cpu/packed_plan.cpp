@@ -42,7 +42,8 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
       by_blocks(shares_lines(view)),
       copies_b(!view.b_prepacked && (!b_in_place || n % tile_n != 0)) {
   all_rows = packs_all_rows(view);
-  pack_a = !taps_in_place && (config.pack_a || flip_a || !a_fits_in_place(view, inst));
+  odd_words = odd_words_in_place(view, config, arch);
+  pack_a = !taps_in_place && !odd_words && (config.pack_a || flip_a || !a_fits_in_place(view, inst));
   make_tasks(view, config.split_k, arch, threads);
   for (const PackedTask& t : tasks) {
     most_m = std::max(most_m, t.m1 - t.m0);
@@ -61,7 +62,7 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
     strip = std::min(cols, std::max<int64_t>(arch.l2.bytes / 2 / panel_b(depth), 1) * tile_n);
   count_bytes(view, config.split_k);
   one_block = tasks.size() == 1 && !pack_a && !copies_b && most_k <= depth && !view.c_rows &&
-              edge_bytes + a_table_bytes + c_bytes + part_bytes == 0;
+              edge_bytes + a_table_bytes + a_rest_bytes + c_bytes + part_bytes == 0;
 }
 
 // Rows of B that several panels take parts of, or so much of that a panel's part is a run of lines; of
@@ -265,6 +266,7 @@ void PackedPlan::count_bytes(const GemmView& view, int split_k) {
   if (view.c_rows) c_table_bytes = lines(most_rows() * static_cast<int64_t>(sizeof(long long)));
   if (edge > 0 && view.b.row_stride != 1) edge_bytes = lines(edge * view.k * bytes_of(view.b.type));
   if (taps_in_place) a_table_bytes = lines(most_rows() * table_row_bytes(view));
+  if (odd_words && view.k % group != 0) a_rest_bytes = lines(most_rows() * 4);
   if (buffers_c) c_bytes = lines(most_rows() * StreamedRows::row_bytes(view, tile_n));
   if (split_k > 1) part_bytes = lines(view.m * round_up(view.n, tile_n) * 4);
 }

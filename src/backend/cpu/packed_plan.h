@@ -27,11 +27,12 @@ struct PackedPlan {
 
   int group;  // elements of k in a word
   int tile_m, tile_n;
-  bool edge_words;  // columns past whole vectors are dot products though the config does not ask for it
-  int64_t edge, n;  // columns past whole vectors that are dot products; columns before them
-  bool flip_a;
+  bool edge_words;     // columns past whole vectors are dot products though the config does not ask for it
+  int64_t edge, n;     // columns past whole vectors that are dot products; columns before them
+  bool flip_a;         // signed A is moved up by 128
   bool taps_in_place;  // A is patches, read where they lie
   bool pack_a;
+  bool odd_words;   // A is in place though its words are not the instruction's
   bool all_rows;    // packed A: packs_all_rows
   bool b_in_place;  // but for a last panel that is not whole
   bool by_blocks;   // all panels of a block are packed at once: lines of memory run across them
@@ -47,12 +48,13 @@ struct PackedPlan {
   int64_t strip;  // of a block's columns, those whose panels of B are packed at once
 
   // Bytes of the workspace: of each thread A, panels of B, sums between blocks of k, where rows of C lie, the
-  // edge's columns, where taps lie, rows of C; of each part of k its sums.
+  // edge's columns, where taps lie, words of A's rest, rows of C; of each part of k its sums.
   int64_t a_bytes = 0, b_bytes = 0, sums_bytes = 0, c_table_bytes = 0, edge_bytes = 0, a_table_bytes = 0,
-          c_bytes = 0;
+          a_rest_bytes = 0, c_bytes = 0;
   int64_t part_bytes = 0;
   int64_t thread_bytes() const {
-    return a_bytes + b_bytes + sums_bytes + c_table_bytes + edge_bytes + a_table_bytes + c_bytes;
+    return a_bytes + b_bytes + sums_bytes + c_table_bytes + edge_bytes + a_table_bytes + a_rest_bytes +
+           c_bytes;
   }
 
   int64_t panel_b(int64_t k) const;
