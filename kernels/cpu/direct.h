@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cpu/interleave.h"
+#include "cpu/narrow.h"
 #include "cpu/words.h"
 
 namespace tsr {
@@ -428,6 +429,9 @@ struct Direct {
         Interleave<C> few;
         return few.run(args);
       }
+    }
+    if constexpr (Narrow<C>::kPossible) {
+      if (Narrow<C>::takes(args)) return Narrow<C>::run(args);
     }
     const Shape s(args);
     const long long rows = s.row_end - s.row_begin, cols = s.col_end - s.col_begin;
