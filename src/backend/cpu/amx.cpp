@@ -31,11 +31,11 @@ struct Piece {
   int64_t row0, row1, col0, col1;
 };
 
-class AmxKernel : public CpuKernel {
+class AmxKernel : public PartKernel {
  public:
   AmxKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, StridedPart part, const Problem& problem,
             const Choice& choice)
-      : CpuKernel(std::move(module), arch, std::move(part.view), problem, choice),
+      : PartKernel(std::move(module), arch, std::move(part.view), problem, choice),
         taps_(std::move(part.taps)) {
     const Side a{view_.a.type, view_.a.col_stride, view_.a.row_stride, view_.a.group_stride};
     const Side b{view_.b.type, view_.b.row_stride, view_.b.col_stride, view_.b.group_stride};
@@ -397,8 +397,8 @@ class AmxKernel : public CpuKernel {
   std::vector<Piece> pieces_;
 };
 
-std::unique_ptr<Kernel> make_part(std::shared_ptr<CpuModule> module, const ArchSpec& arch, StridedPart part,
-                                  const Problem& problem, const Choice& choice) {
+std::unique_ptr<PartKernel> make_part(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
+                                      StridedPart part, const Problem& problem, const Choice& choice) {
   if (reads_lines(part.view, choice.config))
     return make_amx_lines(std::move(module), arch, std::move(part), problem, choice);
   return std::make_unique<AmxKernel>(std::move(module), arch, std::move(part), problem, choice);

@@ -28,11 +28,11 @@ struct Ahead {
   }
 };
 
-class AmxLinesKernel : public CpuKernel {
+class AmxLinesKernel : public PartKernel {
  public:
   AmxLinesKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, StridedPart part,
                  const Problem& problem, const Choice& choice)
-      : CpuKernel(std::move(module), arch, std::move(part.view), problem, choice),
+      : PartKernel(std::move(module), arch, std::move(part.view), problem, choice),
         element_(bytes_of(view_.a.type)),
         group_(k_group(compute_type(view_.a.type, inst_))),
         step_(inst_.k),
@@ -278,8 +278,8 @@ class AmxLinesKernel : public CpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_amx_lines(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
-                                       StridedPart part, const Problem& problem, const Choice& choice) {
+std::unique_ptr<PartKernel> make_amx_lines(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
+                                           StridedPart part, const Problem& problem, const Choice& choice) {
   return std::make_unique<AmxLinesKernel>(std::move(module), arch, std::move(part), problem, choice);
 }
 

@@ -6,7 +6,7 @@
 namespace tessera {
 
 // Of a view that reads_lines().
-std::unique_ptr<Kernel> make_amx_lines(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
-                                       StridedPart part, const Problem& problem, const Choice& choice);
+std::unique_ptr<PartKernel> make_amx_lines(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
+                                           StridedPart part, const Problem& problem, const Choice& choice);
 
 }  // namespace tessera

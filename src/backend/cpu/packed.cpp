@@ -20,11 +20,11 @@
 namespace tessera {
 namespace {
 
-class PackedKernel : public CpuKernel {
+class PackedKernel : public PartKernel {
  public:
   PackedKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, StridedPart part,
                const Problem& problem, const Choice& choice)
-      : CpuKernel(std::move(module), arch, std::move(part.view), problem, choice),
+      : PartKernel(std::move(module), arch, std::move(part.view), problem, choice),
         plan_(view_, config_, inst_, arch, threads_, flips_a()),
         edge_dot_(plan_.edge_words ? edge_dot_words_avx512(view_.a.type) : edge_dot(vector_bits_)),
         operands_(view_, plan_, std::move(part.taps), vector_bits_),
@@ -48,6 +48,20 @@ class PackedKernel : public CpuKernel {
       }
     }
     if (config_.split_k > 1) finish_parts(buffers, epilogue, space + threads * plan_.thread_bytes());
+  }
+
+  int64_t turns() const override { return plan_.grid_m; }
+  size_t turn_bytes() const override { return static_cast<size_t>(plan_.thread_bytes()); }
+
+  void run_turn(const Buffers& buffers, int64_t turn, char* space) const override {
+    tsr::EpilogueArgs epilogue = epilogue_args(buffers);
+    if (view_.k == 0 || epilogue.alpha == 0.0f) {
+      if (turn == 0) without_product(buffers, epilogue);
+      return;
+    }
+    const int64_t count = static_cast<int64_t>(plan_.tasks.size()) / plan_.grid_m;
+    for (int64_t i = turn * count; i < (turn + 1) * count; ++i)
+      run_task(buffers, plan_.tasks[static_cast<size_t>(i)], epilogue, space, nullptr);
   }
 
   size_t workspace_bytes() const override {
@@ -376,8 +390,8 @@ class PackedKernel : public CpuKernel {
   PrepackedB prepacked_;
 };
 
-std::unique_ptr<Kernel> make_part(std::shared_ptr<CpuModule> module, const ArchSpec& arch, StridedPart part,
-                                  const Problem& problem, const Choice& choice) {
+std::unique_ptr<PartKernel> make_part(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
+                                      StridedPart part, const Problem& problem, const Choice& choice) {
   return std::make_unique<PackedKernel>(std::move(module), arch, std::move(part), problem, choice);
 }
 

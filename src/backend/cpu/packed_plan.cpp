@@ -145,7 +145,7 @@ bool PackedPlan::buffer_pays(const GemmView& view, const KernelConfig& config, c
 
 // The grid of pieces that costs the slowest thread least. Packing an element costs about as much as
 // kPackCost multiply-adds; every piece packs what it needs for itself.
-void PackedPlan::choose_grid(const GemmView& view, int64_t workers, int64_t* grid_m, int64_t* grid_n) const {
+void PackedPlan::choose_grid(const GemmView& view, int64_t workers, int64_t* grid_n) {
   constexpr double kPackCost = 8;
   const int64_t most_tiles = std::max<int64_t>(view.m / tile_m, 1), panels = ceil_div(n, tile_n);
   double best = 0;
@@ -157,27 +157,35 @@ void PackedPlan::choose_grid(const GemmView& view, int64_t workers, int64_t* gri
                         (pack_a ? kPackCost * piece_rows : 0);
     if (best == 0 || cost < best) {
       best = cost;
-      *grid_m = gm;
+      grid_m = gm;
       *grid_n = gn;
     }
   }
 }
 
 // Groups of patches share lines of memory, of A and of C. They take their turns over so many rows at a time
-// that these lines stay in L2.
+// that these lines stay in L2, and so do strided parts, whose pieces of rows are therefore as many.
 int64_t PackedPlan::row_pieces(const GemmView& view, const ArchSpec& arch) const {
   const int64_t pixel = view.a.patches ? view.window->channels * bytes_of(view.a.type) : 0;
   if (view.groups == 1 || pixel % kCacheLine == 0 || pixel > 2 * kCacheLine) return 1;
+  int64_t all = view.m, least = view.m;  // rows of C, and about those of a part
+  if (view.c_rows) {
+    all = least = view.window->images;
+    for (size_t i = 0; i < ConvShape::kAxes; ++i) {
+      all *= view.c_rows->whole[i];
+      least *= view.c_rows->whole[i] / view.c_rows->step[i];
+    }
+  }
   const int64_t bytes =
-      view.a.extent * bytes_of(view.a.type) + view.m * view.groups * view.n * bytes_of(view.c.type);
-  return std::clamp<int64_t>(view.m / kLeastRows, 1, blocks(bytes, arch.l2.bytes / 2));
+      view.a.extent * bytes_of(view.a.type) + all * view.groups * view.n * bytes_of(view.c.type);
+  return std::clamp<int64_t>(least / kLeastRows, 1, blocks(bytes, arch.l2.bytes / 2));
 }
 
 void PackedPlan::make_tasks(const GemmView& view, int split_k, const ArchSpec& arch, int threads) {
-  int64_t grid_m = 1, grid_n = 1;
+  int64_t grid_n = 1;
   const int64_t parts = std::max<int64_t>(std::min<int64_t>(split_k, ceil_div(view.k, group)), 1);
   const int64_t workers = ceil_div(threads, view.groups * parts);
-  if (workers > 1) choose_grid(view, workers, &grid_m, &grid_n);
+  if (workers > 1) choose_grid(view, workers, &grid_n);
   grid_m = std::max(grid_m, row_pieces(view, arch));
   const int64_t panels = ceil_div(n, tile_n), steps = ceil_div(view.k, group);
   for (int64_t i = 0; i < grid_m; ++i) {

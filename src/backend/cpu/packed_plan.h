@@ -32,17 +32,18 @@ struct PackedPlan {
   bool flip_a;         // signed A is moved up by 128
   bool taps_in_place;  // A is patches, read where they lie
   bool pack_a;
-  bool odd_words;   // A is in place though its words are not the instruction's
-  bool all_rows;    // packed A: packs_all_rows
-  bool b_in_place;  // but for a last panel that is not whole
-  bool by_blocks;   // all panels of a block are packed at once: lines of memory run across them
-  tsr::FarC far_c;  // how the kernel writes C
-  bool buffers_c;   // instead, its rows are computed apart and written past the caches from there
-  bool copies_b;    // there are panels to pack
-  bool fetches_b;   // what the next one is packed from is fetched while one is used
-  bool fetches_a;   // the next block's rows of A are fetched while the last panel of one is used
-  bool one_block;   // nothing is copied and no sums are kept: a run needs no workspace
-  std::vector<PackedTask> tasks;
+  bool odd_words;      // A is in place though its words are not the instruction's
+  bool all_rows;       // packed A: packs_all_rows
+  bool b_in_place;     // but for a last panel that is not whole
+  bool by_blocks;      // all panels of a block are packed at once: lines of memory run across them
+  tsr::FarC far_c;     // how the kernel writes C
+  bool buffers_c;      // instead, its rows are computed apart and written past the caches from there
+  bool copies_b;       // there are panels to pack
+  bool fetches_b;      // what the next one is packed from is fetched while one is used
+  bool fetches_a;      // the next block's rows of A are fetched while the last panel of one is used
+  bool one_block;      // nothing is copied and no sums are kept: a run needs no workspace
+  int64_t grid_m = 1;  // pieces of the rows
+  std::vector<PackedTask> tasks;               // piece by piece
   int64_t most_m = 0, most_n = 0, most_k = 0;  // of a task
   int64_t depth, rows, cols;                   // block along k, m, n
   int64_t strip;  // of a block's columns, those whose panels of B are packed at once
@@ -81,7 +82,7 @@ struct PackedPlan {
   bool buffer_pays(const GemmView& view, const KernelConfig& config, const Instruction& inst,
                    const ArchSpec& arch) const;
   bool far_a(const GemmView& view, const ArchSpec& arch) const;
-  void choose_grid(const GemmView& view, int64_t workers, int64_t* grid_m, int64_t* grid_n) const;
+  void choose_grid(const GemmView& view, int64_t workers, int64_t* grid_n);
   int64_t row_pieces(const GemmView& view, const ArchSpec& arch) const;
   void make_tasks(const GemmView& view, int split_k, const ArchSpec& arch, int threads);
   void choose_depth(const GemmView& view, const KernelConfig& config);

@@ -1,16 +1,33 @@
 #include "backend/cpu/parts.h"
 
+#include <omp.h>
+
 #include <algorithm>
 
 #include "backend/check_buffers.h"
+#include "backend/cpu/arena.h"
+#include "core/cache_line.h"
+#include "core/tile_math.h"
 
 namespace tessera {
 namespace {
 
 class PartsKernel : public Kernel {
  public:
-  PartsKernel(const Problem& problem, const Choice& choice, std::vector<std::unique_ptr<Kernel>> parts)
-      : Kernel(problem, choice), view_(lower(problem)), parts_(std::move(parts)) {}
+  PartsKernel(const Problem& problem, const Choice& choice, std::vector<std::unique_ptr<PartKernel>> parts)
+      : Kernel(problem, choice),
+        view_(lower(problem)),
+        parts_(std::move(parts)),
+        threads_(parts_[0]->threads()),
+        turns_(parts_[0]->turns()) {
+    for (const auto& part : parts_) {
+      if (part->turns() != turns_) turns_ = 1;
+      turn_bytes_ = std::max<int64_t>(turn_bytes_, static_cast<int64_t>(part->turn_bytes()));
+    }
+    turn_bytes_ = round_up(turn_bytes_, kCacheLine);
+    constexpr int64_t kTurnsEach = 8;  // of every thread, so that none waits long for the last one
+    if (threads_ > 1 && turns_ < kTurnsEach * threads_) turns_ = 1;
+  }
 
   void run(const Buffers& buffers) const override {
     check_buffers(view_, buffers, packed_b_bytes());
@@ -18,14 +35,12 @@ class PartsKernel : public Kernel {
   }
 
   void run_unchecked(const Buffers& buffers) const override {
-    Buffers own = buffers;
-    for (const auto& part : parts_) {
-      part->run_unchecked(own);
-      if (view_.b_prepacked) own.b = static_cast<const char*>(own.b) + part->packed_b_bytes();
-    }
+    if (turns_ > 1) return run_in_turns(buffers);
+    over_parts(buffers, [](const PartKernel& part, const Buffers& own) { part.run_unchecked(own); });
   }
 
   size_t workspace_bytes() const override {
+    if (turns_ > 1) return static_cast<size_t>(threads_ * turn_bytes_);
     size_t most = 0;
     for (const auto& part : parts_) most = std::max(most, part->workspace_bytes());
     return most;
@@ -46,15 +61,36 @@ class PartsKernel : public Kernel {
   }
 
  private:
+  template <class Run>
+  void over_parts(const Buffers& buffers, const Run& run) const {
+    Buffers own = buffers;
+    for (const auto& part : parts_) {
+      run(*part, own);
+      if (view_.b_prepacked) own.b = static_cast<const char*>(own.b) + part->packed_b_bytes();
+    }
+  }
+
+  void run_in_turns(const Buffers& buffers) const {
+    char* space = static_cast<char*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
+#pragma omp parallel for num_threads(threads_) schedule(static) if (threads_ > 1)
+    for (int64_t turn = 0; turn < turns_; ++turn) {
+      over_parts(buffers, [&](const PartKernel& part, const Buffers& own) {
+        part.run_turn(own, turn, space + (threads_ > 1 ? omp_get_thread_num() : 0) * turn_bytes_);
+      });
+    }
+  }
+
   GemmView view_;
-  std::vector<std::unique_ptr<Kernel>> parts_;
+  std::vector<std::unique_ptr<PartKernel>> parts_;
+  int threads_;
+  int64_t turns_, turn_bytes_ = 0;
 };
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_in_parts(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
                                       const Problem& problem, const Choice& choice, MakePart make) {
-  std::vector<std::unique_ptr<Kernel>> kernels;
+  std::vector<std::unique_ptr<PartKernel>> kernels;
   for (StridedPart& part : strided_parts(lower(problem))) {
     kernels.push_back(make(module, arch, std::move(part), problem, choice));
   }

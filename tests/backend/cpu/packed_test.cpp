@@ -146,6 +146,31 @@ TEST(Packed, GroupsTakeTurns) {
   }
 }
 
+// ... and so do strided parts, each thread with rows of its own where there are enough turns: the
+// second-level cache is a small one. Odd extents: parts differ in rows. A filter smaller than its stride:
+// some have no taps.
+TEST(Packed, StridedPartsTakeTurns) {
+  if (!runs_here("x86_avx512_bf16")) GTEST_SKIP();
+  for (const char* shape : {"n=9 g=5 c=12 k=12 in=37x41 filter=3x2 stride=2x2 pad=1x1",
+                            "n=6 g=3 c=20 k=12 in=6x17x19 filter=1x3x2 stride=2x1x3 pad=0x1x1"}) {
+    for (const char* more : {"", " prepack=b"}) {
+      const Problem p = Problem::parse(std::string("conv_bwd_data ") + shape + " dtype=bf16" + more);
+      const KernelConfig c = testing_cpu::config(std::string("cpu_packed tile=8x32 inst=1x16x2") +
+                                                 (*more ? " preshuffle=1" : ""));
+      for (const int threads : {1, 2}) {
+        SCOPED_TRACE(to_string(p) + ", threads: " + std::to_string(threads));
+        ArchSpec arch = find_arch("x86_avx512_bf16");
+        arch.compute_units = threads;
+        arch.l2.bytes = 16384;
+        const auto module =
+            std::make_shared<CpuModule>(testing_cpu::backend(1).compile(render(lower(p), c, arch), ""));
+        testing_cpu::expect_right(
+            *make_packed_kernel(module, arch, p, Choice{c, 0, ChoiceSource::explicit_config}));
+      }
+    }
+  }
+}
+
 // Columns of which only some panels of B are packed at once, over one and several blocks of k.
 TEST(Packed, StripsOfColumns) {
   if (!runs_here("x86_avx512_bf16")) GTEST_SKIP();
