@@ -316,8 +316,9 @@ struct GroupsLines {
           const Part part(length - e);
           TSR_UNROLL for (int i = 0; i < L; ++i) {
             const long long o = M::first_channel(args, q) + M::channel(v, i);
+            const long long row = C::joined > 1 ? o % M::kOuter : o;
             block[i] = o < args.out_channels
-                           ? as_bits<L>(load_floats<L, kAs>(from + (o * length + e) * kSize, part))
+                           ? as_bits<L>(load_floats<L, kAs>(from + (row * length + e) * kSize, part))
                            : U{};
           }
           transpose<L>(block);
@@ -361,7 +362,7 @@ struct GroupsLines {
               for (int l = 0; l < M::kUsed;) {
                 const long long o = M::first_channel(args, q) + M::channel(v, l);
                 if (o >= args.out_channels) break;
-                const long long g = o / M::kOuter, i = o % M::kOuter;
+                const long long g = C::joined > 1 ? 0 : o / M::kOuter, i = o % M::kOuter;
                 const char* p =
                     from +
                     (((g * M::kSteps + c) * kAtOnce * taps + line * kTaps + t) * M::kOuter + i) * kSize;

@@ -63,6 +63,7 @@ void add_window(Prelude& prelude, const GemmView& v, const KernelConfig& c, cons
     std::string_view name;
     int64_t value;
   } numbers[] = {{"gradient", shape.gradient},
+                 {"joined", shape.joined},
                  {"blocked", shape.blocked},
                  {"block_h", shape.block_h},
                  {"block_w", shape.block_w},

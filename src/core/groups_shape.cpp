@@ -37,6 +37,20 @@ BlockAxis block_axis(const WindowAxis& a, int64_t block) {
   return b;
 }
 
+// How many pixels of a line fill a vector: the channels of the only group's result leave room for them, those
+// of the operand read can feed them, and each pixel meets the coordinate of its own number and no other.
+int64_t joined_pixels(const GemmView& v, const KernelConfig& c, const GroupsShape& s, int64_t vector) {
+  const WindowAxis& w = v.window->axes[2];
+  const bool alike = w.taps == 1 && w.step == 1 && w.divide == 1 && w.shift == 0 && w.size == w.positions;
+  const bool takes_d = std::any_of(v.epilogue.begin(), v.epilogue.end(),
+                                   [](const EpilogueStep& step) { return info(step.kind).takes_d; });
+  if (v.groups > 1 || v.b.patches || !alike || takes_d || vector % s.outer != 0 || s.steps > vector) return 1;
+  const int lanes = tsr::groups_lanes(static_cast<int>(s.steps), static_cast<int>(s.outer),
+                                      static_cast<int>(vector), c.inst_k > 1);
+  const int64_t pixels = vector / s.outer;
+  return lanes == vector && w.positions % pixels == 0 ? pixels : 1;
+}
+
 // The block whose pixels take the fewest products; none where the channels of one per stride fill a vector,
 // and forward none where lanes that hold channels alone take fewer.
 void choose_block(GroupsShape& s, const GemmView& v, int64_t vector) {
@@ -76,7 +90,12 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
   s.steps = ceil_div(s.inner, std::max(c.inst_k, 1));
   const int64_t vector = std::clamp(c.inst_n, 1, 64);
   const WindowAxis& w = s.axes[2];
-  if (v.groups == 1 && !s.gradient && s.outer <= vector / 2 && (w.spread < 0 || pixels_alike(v)))
+  s.joined = joined_pixels(v, c, s, vector);
+  s.groups = v.groups * s.joined;
+  if (s.joined > 1) {
+    s.axes[2].size /= s.joined;
+    s.axes[2].positions /= s.joined;
+  } else if (v.groups == 1 && !s.gradient && s.outer <= vector / 2 && (w.spread < 0 || pixels_alike(v)))
     choose_block(s, v, vector);
   if (s.blocked) {
     const BlockAxis h = block_axis(s.axes[1], s.block_h), columns = block_axis(s.axes[2], s.block_w);
@@ -102,7 +121,7 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
           vector == 16 && c.inst_k == 1 && (s.gradient ? v.b : v.a).type == DType::bf16);
     s.chunk = std::max<int64_t>(c.tile_n / vector * s.lanes, 1);
   }
-  s.chunks = ceil_div(v.groups * s.outer, s.chunk);
+  s.chunks = ceil_div(s.groups * s.outer, s.chunk);
   const int64_t step = w.spread < 0 ? w.divide : 1;  // columns of a tile are a multiple of this
   s.columns = ceil_div(std::max(c.tile_m, 1), step) * step;
   s.columns_read = ((s.columns - 1) * w.step + (w.taps - 1) * std::abs(w.spread)) / w.divide + 1;

@@ -13,6 +13,8 @@ namespace tessera {
 // where the filter's gradient is computed, that of the output.
 struct GroupsShape {
   bool gradient;         // of the filter
+  int64_t joined;        // neighbouring pixels of a line that lie side by side in a vector, as groups do
+  int64_t groups;        // of `joined` pixels, which take the same filter
   int64_t inner, outer;  // channels per group of the operand read, and of the one walked
   int64_t steps;         // of one instruction along the inner channels
   int64_t lanes;         // of a vector hold channels; 0: none can

@@ -60,9 +60,9 @@ struct Groups : CpuTerms {
     w.overhead = tiles * chunks * 2 * t.tile_overhead / w.groups;
     const double stores = s.gradient ? static_cast<double>(s.chunk_floats) / inst.n
                                      : tiles * static_cast<double>(s.columns) * vectors;
-    const double outputs = static_cast<double>(v.groups * s.outer);
+    const double outputs = static_cast<double>(s.groups * s.outer);
     const bool whole =
-        s.lanes == inst.n && (chosen ? v.groups * s.outer % s.chunk == 0 : outputs >= c.tile_n);
+        s.lanes == inst.n && (chosen ? s.groups * s.outer % s.chunk == 0 : outputs >= c.tile_n);
     const double store = t.store_per_vector + (whole || s.gradient ? 0 : kPartOfLanes);
     w.epilogue = chunks * stores * (store + v.epilogue.count * t.step_per_vector) / w.groups;
     w.pack_b =

@@ -50,7 +50,7 @@ class GroupsKernel : public CpuKernel {
     lines_ = view_.window->images * axes[0].positions * axes[1].positions;
     spare_threads();
     // Chunks take turns over as many lines as stay in the second-level cache.
-    const double line_bytes = static_cast<double>(view_.groups) *
+    const double line_bytes = static_cast<double>(shape_.groups) *
                               static_cast<double>(axes[2].size * shape_.inner * bytes_of(view_.a.type) +
                                                   axes[2].positions * shape_.outer * bytes_of(view_.b.type));
     // A fast last-level cache needs no asking ahead, while it holds the operands.
@@ -67,7 +67,7 @@ class GroupsKernel : public CpuKernel {
     }
     // Chunks that begin anywhere share cache lines with their neighbours.
     if (shape_.gradient && shape_.chunks > 1 &&
-        view_.groups * shape_.outer * bytes_of(view_.a.type) % 64 != 0)
+        shape_.groups * shape_.outer * bytes_of(view_.a.type) % 64 != 0)
       line_block_ = std::clamp<int64_t>(static_cast<int64_t>(static_cast<double>(arch.l1.bytes) / line_bytes),
                                         2, line_block_);
     // What is asked for ahead is dropped while many reads wait for L2: with few columns at a time, the lines
@@ -76,13 +76,13 @@ class GroupsKernel : public CpuKernel {
     constexpr int64_t kPixel = 128, kLinesUnder = 4;
     tile_block_ = axes[2].positions;
     if (fetch_ && !shape_.gradient && axes[2].spread > 0 && axes[2].step > 1 &&
-        view_.groups * shape_.inner * bytes_of(view_.a.type) >= kPixel) {
+        shape_.groups * shape_.inner * bytes_of(view_.a.type) >= kPixel) {
       tile_block_ = 1;
       line_block_ = std::min(line_block_, kLinesUnder);
     }
     // Planes take turns where what they share of the lines read would be lost from that cache between them.
     band_h_ = axes[1].positions;
-    const double in_line = static_cast<double>(view_.groups * shape_.inner * axes[2].size *
+    const double in_line = static_cast<double>(shape_.groups * shape_.inner * axes[2].size *
                                                bytes_of((shape_.gradient ? view_.b : view_.a).type));
     const auto bytes_in_turn = [&](int64_t lines) {
       const WindowAxis& h = axes[1];
@@ -103,6 +103,7 @@ class GroupsKernel : public CpuKernel {
   void run_unchecked(const Buffers& buffers) const override {
     tsr::GroupsArgs args = arguments();
     set_epilogue(args.epilogue, buffers);
+    args.epilogue.c_stride *= shape_.joined;
     args.panels =
         view_.b_prepacked
             ? static_cast<float*>(const_cast<void*>(buffers.b))
@@ -141,8 +142,8 @@ class GroupsKernel : public CpuKernel {
     tsr::GroupsArgs args{};
     args.panel_part = shape_.chunks * shape_.chunk_floats;
     args.parts = static_cast<int>(parts_);
-    args.in_channels = view_.groups * shape_.inner;
-    args.out_channels = view_.groups * shape_.outer;
+    args.in_channels = shape_.groups * shape_.inner;
+    args.out_channels = shape_.groups * shape_.outer;
     args.in_d = axes[0].size;
     args.in_h = axes[1].size;
     args.in_w = axes[2].size;

@@ -64,6 +64,20 @@ TEST_P(GroupsTest, FewerChannelsThanAChunk) {
   everywhere("n=1 g=2 c=3 k=1 in=9x7 filter=3x2 pad=1x1 dtype=bf16", GetParam().widest);
 }
 
+// Lines of whole vectors of pixels, whose channels alone would leave lanes empty.
+TEST_P(GroupsTest, PixelsSideBySide) {
+  const std::string shape = "n=2 c=4 k=8 in=5x3x16 filter=3x1x1 stride=2x1x1 pad=1x0x0 dtype=f32";
+  const ArchSpec& arch = find_arch(GetParam().name);
+  KernelConfig c;
+  c.inst_n = c.tile_n = arch.vector_bits / 32;
+  c.inst_k = c.tile_m = 1;
+  const GroupsShape s = groups_shape(lower(Problem::parse("conv_bwd_data " + shape)), c);
+  EXPECT_EQ(s.joined * s.outer, s.lanes);
+  EXPECT_EQ(s.lanes, c.inst_n);
+  everywhere(shape);
+  everywhere("n=1 c=2 k=2 in=5x16 filter=2x1 pad=1x0 dtype=f32 alpha=2 beta=1");
+}
+
 // The first line of the result meets the last one of the image, those behind it do not.
 TEST_P(GroupsTest, TapsThatLieApart) {
   everywhere("n=1 g=17 c=1 k=1 in=5x9 filter=2x3 dilation=4x1 pad=0:2x1 dtype=f32");
