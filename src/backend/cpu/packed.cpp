@@ -131,8 +131,8 @@ class PackedKernel : public PartKernel {
     args.epilogue = &epilogue;
     args.far_c = apart ? tsr::kFarIgnored : plan_.far_c;
     args.partial_stride = split ? round_up(view_.n, plan_.tile_n) : plan_.cols;
-    for (int64_t n0 = t.n0; n0 < t.n1; n0 += plan_.cols) {
-      const int64_t n1 = std::min(n0 + plan_.cols, t.n1);
+    for (int64_t n0 = t.n0, n1; n0 < t.n1; n0 = n1) {
+      n1 = plan_.cols > plan_.tile_n ? std::min(n0 + plan_.cols, t.n1) : n0 + plan_.panel_cols(n0, t.n1);
       char* sums = split ? parts + (t.group * config_.split_k + t.part) * plan_.part_bytes +
                                (t.m0 * args.partial_stride + n0) * 4
                          : space.sums;
@@ -188,18 +188,19 @@ class PackedKernel : public PartKernel {
     const bool whole = plan_.by_blocks && !plan_.b_in_place;  // all panels of the columns are packed first
     if (whole && first) operands_.pack_b_block(b, block.k0, block.depth, n0, n1, packed);
     const bool ahead = view_.b_prepacked || (keeps_b && !plan_.b_in_place && (!first || plan_.by_blocks));
-    for (int64_t n = n0; n < n1; n += tile_n) {
-      args.cols = std::min(tile_n, n1 - n);
+    for (int64_t n = n0, end; n < n1; n = end) {
+      args.cols = plan_.panel_cols(n, n1);
       args.col0 = n;
-      char* own = packed + (keeps_b ? (n - n0) / tile_n * panel : 0);
+      end = n + args.cols;
+      char* own = packed + (keeps_b ? ceil_div(n - n0, tile_n) * panel : 0);
       const bool packs = !keeps_b || (first && !whole);
-      set_b(args, b, block, n, n1, own, packs);
+      set_b(args, b, block, n, end, own, packs);
       if (packs && plan_.fetches_b) {
-        set_unpacked_ahead(args, b, block, n + tile_n, n1);
+        set_unpacked_ahead(args, b, block, end, n1);
       } else {
-        set_ahead(args, ahead && n + tile_n < n1, panel);
+        set_ahead(args, ahead && end < n1, panel);
       }
-      if (plan_.fetches_a && n + tile_n >= t.n1) set_rows_ahead(args, a, t, block);
+      if (plan_.fetches_a && end >= t.n1) set_rows_ahead(args, a, t, block);
       args.partial = args.first && args.last ? nullptr : sums + (n - n0) * 4;
       if (apart) apart->take(n);
       entry_(&args);

@@ -21,6 +21,9 @@ constexpr int64_t kInPlaceDepth = 128;
 // Rows of C, each on its own page, that the TLB holds beside A and B; bytes of C that stay in L1.
 constexpr int64_t kRowsAtHand = 32, kRowBytesAtHand = 32768;
 
+// Dot products of 16-bit pairs that the processor has under way at a time.
+constexpr int kSumsInFlight = 12;
+
 // Rows of C that are worth packing B for once more.
 constexpr int64_t kLeastRows = 128;
 
@@ -55,6 +58,8 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
   fetches_b = fetch_pays(view, arch);
   buffers_c = buffer_pays(view, config, inst, arch);
   fetches_a = far_a(view, arch);
+  evens = inst.name == "dpbf16" && inst.n == kLanes && tile_m < kSumsInFlight && tile_n > 2 * kLanes &&
+          copies_b && !b_in_place && !by_blocks && !buffers_c;
   choose_rows(view, config, arch);
   choose_cols(view, config, arch);
   strip = cols;

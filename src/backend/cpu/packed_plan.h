@@ -41,6 +41,7 @@ struct PackedPlan {
   bool copies_b;       // there are panels to pack
   bool fetches_b;      // what the next one is packed from is fetched while one is used
   bool fetches_a;      // the next block's rows of A are fetched while the last panel of one is used
+  bool evens;          // panel_cols shares columns out
   bool one_block;      // nothing is copied and no sums are kept: a run needs no workspace
   int64_t grid_m = 1;  // pieces of the rows
   std::vector<PackedTask> tasks;               // piece by piece
@@ -68,10 +69,19 @@ struct PackedPlan {
   int64_t a_panel_bytes(int64_t k) const;
   // Rows of a block at most: a short last one joins the one before.
   int64_t most_rows() const { return rows + tile_m; }
+  // Of columns from `begin` to `end`, those of the first panel. A last panel of a single vector has too few
+  // sums for an instruction to come before the one before it is done: it takes some of its neighbour's.
+  int64_t panel_cols(int64_t begin, int64_t end) const {
+    const int64_t left = end - begin;
+    const bool shares = evens && left > tile_n && left <= tile_n + kLanes;
+    return shares ? round_up(left / 2, kLanes) : std::min<int64_t>(tile_n, left);
+  }
   // Whether the panels of a block are kept for its other rows.
   bool keeps_b(int64_t task_rows) const { return by_blocks || task_rows > rows; }
 
  private:
+  static constexpr int64_t kLanes = 16;
+
   bool shares_lines(const GemmView& view) const;
   bool words_at_edge(const GemmView& view, const KernelConfig& config, const Instruction& inst,
                      const ArchSpec& arch) const;
