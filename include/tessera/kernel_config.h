@@ -26,7 +26,8 @@ enum class Family : int {
   mfma,
   wmma,
   cpu_groups,
-  cpu_winograd
+  cpu_winograd,
+  cpu_scatter
 };
 enum class Pipeline : int {
   none,

@@ -9,6 +9,7 @@
 #include "core/groups_shape.h"
 #include "core/lines_shape.h"
 #include "core/packed_shape.h"
+#include "core/scatter_shape.h"
 #include "core/tile_math.h"
 #include "tessera/error.h"
 
@@ -86,6 +87,13 @@ void add_taps(Prelude& prelude, const Window& w) {
   prelude.number("taps_w", static_cast<int>(w.axes[2].taps));
 }
 
+// What neighbouring taps add to, and how far the next coordinate's lies.
+void add_runs(Prelude& prelude, const GemmView& v) {
+  const ScatterShape shape = scatter_shape(v);
+  prelude.number("run", static_cast<int>(shape.run));
+  prelude.number("advance", static_cast<int>(shape.advance));
+}
+
 // Whether the driver copies an operand for the kernel that loads by TMA, before each run or once.
 bool realigns(const GemmView& v, const KernelConfig& c) {
   return c.family_id() == Family::tma_ws &&
@@ -105,9 +113,10 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
     const bool lines = reads_lines(v, c);
     if (lines) add_lines(prelude, v, inst);
     if (family.transforms) add_taps(prelude, *v.window);
+    if (family.scatters) add_runs(prelude, v);
     if (family.walks_window) {
       add_window(prelude, v, c, a);
-    } else if (lines || (v.window && v.window->divisor() > 1)) {
+    } else if (lines || (!family.scatters && v.window && v.window->divisor() > 1)) {
       prelude.number("row_table", 1);  // see strided_parts()
     }
   } else {  // loads from memory are part of the kernel

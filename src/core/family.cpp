@@ -39,6 +39,8 @@ constexpr FamilyInfo kFamilies[] = {
      kTileKnobs, false, false, true},
     {Family::cpu_winograd, cpu, "cpu/winograd.h", "convolution by minimal filtering F(2,3), stride 1",
      kTileKnobs, false, false, false, true},
+    {Family::cpu_scatter, cpu, "cpu/scatter.h", "convolution walked backwards, its products added to sums",
+     kTileKnobs, true, false, false, false, true},
 };
 
 constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};

@@ -30,6 +30,8 @@ struct FamilyInfo {
   // It transforms its operands: how far its results may lie from the right ones depends on the values of a
   // whole tile (tune/minimal_filtering.h).
   bool transforms = false;
+  // The source is told how many elements of the result neighbouring taps of the filter meet.
+  bool scatters = false;
 };
 
 const FamilyInfo& info(Family f);

@@ -47,4 +47,7 @@ void add_groups_work(const CpuTerms& terms);
 // What one group costs cpu_winograd.
 void add_winograd_work(const CpuTerms& terms);
 
+// What the only group costs cpu_scatter.
+void add_scatter_work(const CpuTerms& terms);
+
 }  // namespace tessera

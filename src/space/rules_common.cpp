@@ -106,7 +106,10 @@ constexpr Rule kRules[] = {
      "swap_ab reads B in the place of A, for which a prepacked B is in the wrong order"},
     {"split_k", kAnyFamily, reads("split_k"), [](V v, C c, A) { return c.split_k <= 1 || c.split_k <= v.k; },
      "split_k exceeds k: some part would be empty"},
-    {"patches", ~family_set(Family::cpu_packed, Family::cpu_amx, Family::cpu_groups, Family::cpu_winograd), 0,
+    {"patches",
+     ~family_set(Family::cpu_packed, Family::cpu_amx, Family::cpu_groups, Family::cpu_winograd,
+                 Family::cpu_scatter),
+     0,
      [](V v, C, A) { return v.plain(); },
      "this family reads matrices, not patches of images; cpu_packed and cpu_amx gather them, cpu_groups "
      "walks them"},

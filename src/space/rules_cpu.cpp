@@ -3,14 +3,15 @@
 
 #include "core/groups_shape.h"
 #include "core/lines_shape.h"
+#include "core/scatter_shape.h"
 #include "core/winograd_shape.h"
 #include "space/rule_row.h"
 
 namespace tessera {
 namespace {
 
-constexpr uint32_t kTiled =
-    family_set(Family::cpu_packed, Family::cpu_direct, Family::cpu_groups, Family::cpu_winograd);
+constexpr uint32_t kTiled = family_set(Family::cpu_packed, Family::cpu_direct, Family::cpu_groups,
+                                       Family::cpu_winograd, Family::cpu_scatter);
 constexpr uint32_t kPacked = family_set(Family::cpu_packed);
 constexpr uint32_t kBlocked = family_set(Family::cpu_packed, Family::cpu_amx);
 constexpr uint32_t kUnpacked = family_set(Family::cpu_direct, Family::cpu_dot);
@@ -18,6 +19,7 @@ constexpr uint32_t kDot = family_set(Family::cpu_dot);
 constexpr uint32_t kAmx = family_set(Family::cpu_amx);
 constexpr uint32_t kGroups = family_set(Family::cpu_groups);
 constexpr uint32_t kWinograd = family_set(Family::cpu_winograd);
+constexpr uint32_t kScatter = family_set(Family::cpu_scatter);
 
 // Vector registers a tile may fill; the rest hold operands on their way.
 int64_t accumulator_budget(A a) { return a.vector_registers - a.vector_registers / 8; }
@@ -53,6 +55,9 @@ bool half_vectors(V v, C c, A a) {
 
 // What cpu_groups unrolls: taps of a line of the filter, columns that a tile reads.
 constexpr int64_t kMostTaps = 32, kMostColumns = 160;
+
+// Of cpu_scatter: columns of one coordinate's product.
+constexpr int64_t kMostProducts = 1 << 14;
 
 bool block_holds_tile(int block, int tile) { return block == 0 || block >= tile; }
 
@@ -215,6 +220,28 @@ constexpr Rule kRules[] = {
               kMostWinogradPanels;
      },
      "a panel of the transformed filter (points x channels x tile_n floats) exceeds 32 MiB of workspace"},
+    {"scatter_window", kScatter, 0, [](V v, C, A) { return scatter_window(v); },
+     "products are added to the positions that they meet: for one group of a filter that is walked "
+     "backwards, "
+     "as for the gradient of the input"},
+    {"scatter_few", kScatter, reads("inst_n"), [](V v, C c, A) { return v.n < c.inst_n; },
+     "where columns of C fill a vector they need not share it with those of other taps"},
+    {"scatter_words", kScatter, reads("inst tile"),
+     [](V v, C c, A) {
+       if (!scatter_window(v)) return true;
+       const ScatterShape s = scatter_shape(v);
+       return words_in_place(v.a, v.window->channels, c.inst_k) && s.images * s.coordinates >= c.tile_m;
+     },
+     "A is read in place as 32-bit words of whole k groups, a whole tile of rows at a time"},
+    {"scatter_block", kScatter, reads("block_m block_n block_k"),
+     [](V, C c, A) { return c.block_m >= 1 && c.block_n == 0 && c.block_k == 0; },
+     "coordinates are multiplied block_m at a time (at least 1), by all columns: block=Mx0x0"},
+    {"scatter_sums", kScatter, 0,
+     [](V v, C, A) {
+       return !scatter_window(v) || (scatter_shape(v).sums_bytes() <= kMostScatterSums &&
+                                     scatter_shape(v).columns <= kMostProducts);
+     },
+     "the sums that are not finished yet exceed 4 MiB, or the products of one coordinate 64 KiB"},
 };
 
 }  // namespace

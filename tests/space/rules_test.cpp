@@ -191,6 +191,34 @@ TEST(Rules, CpuWinograd) {
   EXPECT_EQ(verdict("x86_amx", "conv_fwd n=1 c=64 k=64" + rest, f + block), "");
 }
 
+TEST(Rules, CpuScatter) {
+  const std::string f = "cpu_scatter inst=1x16x1 tile=8x32", block = " block=48x0x0",
+                    rest = " in=20x20 filter=5x5 stride=2x2 dtype=f32";
+  const auto says = [&](const std::string& problem, const std::string& config) {
+    return verdict("x86_avx512", problem, config);
+  };
+  EXPECT_EQ(says("conv_bwd_data n=1 c=3 k=9" + rest, f + block), "");
+  EXPECT_EQ(says("conv_bwd_data n=1 c=3 k=9 dilation=1x2" + rest, f + block), "");
+  EXPECT_EQ(says("conv_fwd n=1 c=3 k=9" + rest, f + block), "scatter_window");
+  EXPECT_EQ(says("conv_bwd_weight n=1 c=3 k=9" + rest, f + block), "scatter_window");
+  EXPECT_EQ(says("conv_bwd_data n=1 g=2 c=3 k=9" + rest, f + block), "scatter_window");
+  EXPECT_TRUE(refuses("scatter_window", "x86_avx512", "gemm m=64 n=8 k=64 dtype=f32", f + block));
+  EXPECT_EQ(says("conv_bwd_data n=1 c=15 k=9" + rest, f + block), "");
+  EXPECT_EQ(says("conv_bwd_data n=1 c=16 k=9" + rest, f + block), "scatter_few");
+  EXPECT_EQ(says("conv_bwd_data n=1 c=3 k=9" + rest, f), "scatter_block");
+  EXPECT_EQ(says("conv_bwd_data n=1 c=3 k=9" + rest, f + " block=48x32x0"), "scatter_block");
+  // 2 x 2 coordinates are fewer than the rows of a tile.
+  EXPECT_EQ(says("conv_bwd_data n=1 c=3 k=9 in=5x5 filter=3x3 stride=2x2 dtype=f32", f + block),
+            "scatter_words");
+  EXPECT_EQ(says("conv_bwd_data n=2 c=3 k=9 in=5x5 filter=3x3 stride=2x2 dtype=f32", f + block), "");
+  EXPECT_EQ(verdict("x86_avx512", "conv_bwd_data n=1 c=3 k=10 in=20x20 filter=5x5 dtype=bf16", f + block),
+            "scatter_words");
+  // Its learned models have no times of the family.
+  EXPECT_EQ(verdict("x86_avx512_bf16", "conv_bwd_data n=1 c=3 k=9" + rest, f + block), "family");
+  EXPECT_EQ(says("conv_bwd_data n=1 c=15 k=9 in=20x400x400 filter=3x3x3 dtype=f32", f + block),
+            "scatter_sums");
+}
+
 TEST(Rules, Cpu) {
   const std::string p = "gemm m=512 n=512 k=512 dtype=f32", f = "cpu_packed inst=1x16x1 tile=";
   EXPECT_EQ(verdict("x86_avx512", p, f + "28x16"), "");
