@@ -13,7 +13,8 @@ struct Narrow {
   using Acc = typename Math::Acc;
   using U = typename Math::U;
   static constexpr int L = Math::L, kGroup = Math::kGroup;
-  static constexpr int kTile = 8;  // vectors of sums side by side
+  static constexpr int kTile = 8;        // vectors of sums side by side
+  static constexpr int kLeastRows = 64;  // that are worth laying the words out for
 #ifdef __AVX512F__
   static constexpr bool kPossible =
       L == 16 && C::tile_n == L && !C::swap_ab && !C::preshuffle && E::kNoSteps && !E::kIntAcc &&
@@ -23,13 +24,14 @@ struct Narrow {
   static constexpr bool kPossible = false;
 #endif
 
-  // Whether one vector of A holds all that one of C needs.
+  // Whether one vector of A holds all that one of C needs, and there are many of them.
   static TSR_INLINE bool takes(const UnpackedArgs& args) {
     const long long n = args.n, words = args.k / kGroup;
-    return n <= L / 2 && (n & (n - 1)) == 0 && words <= n && args.k % kGroup == 0 && args.k > 0 &&
-           args.k_begin == 0 && args.k_end == args.k && args.col_begin == 0 && args.col_end == n &&
-           args.a_row_bytes == words * 4 && args.a_k_bytes == bytes_of(Math::kRow) &&
-           args.epilogue.c_stride == n && args.epilogue.plain && !args.sums;
+    return args.row_end - args.row_begin >= kLeastRows && n <= L / 2 && (n & (n - 1)) == 0 && words <= n &&
+           args.k % kGroup == 0 && args.k > 0 && args.k_begin == 0 && args.k_end == args.k &&
+           args.col_begin == 0 && args.col_end == n && args.a_row_bytes == words * 4 &&
+           args.a_k_bytes == bytes_of(Math::kRow) && args.epilogue.c_stride == n && args.epilogue.plain &&
+           !args.sums;
   }
 
 #ifdef __AVX512F__
