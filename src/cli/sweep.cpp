@@ -12,6 +12,7 @@
 #include "cli/sweep_words.h"
 #include "tessera/error.h"
 #include "tune/journal.h"
+#include "tune/measurement.h"
 #include "tune/problem_generator.h"
 #include "tune/sweep_run.h"
 #include "tune/sweep_worker.h"
@@ -200,18 +201,21 @@ int status(const Invocation& call) {
 int merge(const Invocation& call) {
   const std::string target = call.word(0, "the directory to merge into");
   if (call.words.size() < 2) throw UsageError("the directories to merge are missing");
+  const std::vector<std::string> sweeps(call.words.begin() + 1, call.words.end());
   std::vector<SweepPlan> plans;
   SweepResults all;
-  for (size_t i = 1; i < call.words.size(); ++i) {
-    plans.push_back(read_sweep_plan(call.words[i]));
-    const SweepResults results = SweepResults::read(call.words[i]);
+  for (const std::string& sweep : sweeps) {
+    plans.push_back(read_sweep_plan(sweep));
+    const SweepResults results = SweepResults::read(sweep);
     for (const SweepRecord& r : results.records()) {
       const SweepRecord* there = all.find(r.problem, r.config);
       if (!there || there->time <= r.time) all.add(r);
     }
   }
   const SweepPlan merged = merge_plans(plans);
+  const std::string device = device_of_sweeps(sweeps);
   write_sweep_plan(merged, target);
+  if (!device.empty()) write_file_whole(target + "/" + kDeviceFile, device);
   std::vector<std::string> lines;
   for (const SweepRecord& r : all.records()) lines.push_back(to_json(r).dump());
   Journal(sweep_journal_path(target, 0, 1)).append(lines);

@@ -1,6 +1,7 @@
 #include "tune/measurement.h"
 
 #include "base/fs.h"
+#include "tessera/error.h"
 
 namespace tessera {
 
@@ -12,6 +13,25 @@ std::vector<Measurement> measurements_of_sweep(const std::string& directory) {
   for (SweepRecord& r : SweepResults::read(directory).records())
     out.push_back({device, std::move(r), about.at("tool").as_string()});
   return out;
+}
+
+std::string device_of_sweeps(const std::vector<std::string>& sweeps) {
+  std::string text, first;
+  for (const std::string& sweep : sweeps) {
+    const std::string path = sweep + "/" + kDeviceFile;
+    if (!path_exists(path)) continue;
+    const std::string other = read_file(path);
+    if (text.empty()) {
+      text = other;
+      first = path;
+      continue;
+    }
+    const Json here = Json::parse(text, first).at("device"), there = Json::parse(other, path).at("device");
+    if (device_info_from_json(here) == device_info_from_json(there)) continue;
+    throw Error(ErrorCode::bad_input, first + " says " + here.dump() + ", and " + path + " " + there.dump(),
+                "merge sweeps of one device; a database holds those of several");
+  }
+  return text;
 }
 
 Json to_json(const DeviceInfo& d) {

@@ -29,4 +29,8 @@ Measurement measurement_from_json(const Json& j);
 std::vector<Measurement> measurements_of_sweep(const std::string& directory);
 inline constexpr const char* kDeviceFile = "device.json";  // of a sweep's directory
 
+// Text of the kDeviceFile of all `sweeps`, "" when nothing was run in any of them. Error(bad_input) when two
+// were measured on different devices.
+std::string device_of_sweeps(const std::vector<std::string>& sweeps);
+
 }  // namespace tessera

@@ -16,6 +16,7 @@
 #include "cli/program.h"
 #include "tessera/problem.h"
 
+#include "tune/measurement.h"
 #include "tune/sweep_record.h"
 #include "variable.h"
 
@@ -162,6 +163,18 @@ TEST_F(SweepFaults, ShardsAddUp) {
   const std::string merged = dir_.path() + "/merged";
   EXPECT_EQ(json_of("sweep merge " + merged + ' ' + sweep).at("ok").as_int(), all.at("ok").as_int());
   EXPECT_EQ(outcomes(merged), outcomes(sweep));
+
+  // What is merged can be imported and gone on with; sweeps of two devices are not one.
+  const std::string db = dir_.path() + "/merged.sqlite";
+  text_of("db import " + merged + " --db " + db);
+  EXPECT_EQ(measurements_of_sweep(merged).size(), measurements_of_sweep(sweep).size());
+  EXPECT_EQ(json_of(run_words(merged) + cache).at("left").as_int(), 0);
+  std::string device = read_file(merged + '/' + kDeviceFile);
+  device.replace(device.find("x86"), 3, "x87");
+  write_file_whole(merged + '/' + kDeviceFile, device);
+  EXPECT_NE(text_of("sweep merge " + dir_.path() + "/none " + merged + ' ' + sweep, 1).find("one device"),
+            std::string::npos);
+  EXPECT_FALSE(path_exists(dir_.path() + "/none"));
 }
 
 TEST_F(SweepFaults, SeveralCoresMeasureAtOnce) {
