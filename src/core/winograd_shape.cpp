@@ -25,11 +25,6 @@ int64_t groups_at_once(const GemmView& v, int64_t channels, int64_t panels, int6
 
 }  // namespace
 
-int64_t odd_lines(int64_t bytes) {
-  const int64_t lines = ceil_div(bytes, kCacheLine);
-  return (lines + 1 - lines % 2) * kCacheLine;
-}
-
 bool winograd_window(const GemmView& v) {
   if (!v.window || !v.a.patches) return false;
   const auto& axes = v.window->axes;

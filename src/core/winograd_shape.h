@@ -34,9 +34,6 @@ struct WinogradShape {
   int64_t tile_bytes() const { return points * (tile_row + sums_row); }
 };
 
-// Bytes in whole lines of memory, an odd number of them: what lies so far apart shares no sets of a cache.
-int64_t odd_lines(int64_t bytes);
-
 // Whether this is a convolution that the family computes: see its rules.
 bool winograd_window(const GemmView& v);
 

@@ -3,20 +3,21 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <vector>
 
 #include "backend/cpu/arena.h"
 #include "backend/cpu/pack.h"
+#include "core/cache_line.h"
 #include "core/scatter_shape.h"
 #include "core/tile_math.h"
-#include "core/winograd_shape.h"
 #include "cpu/scatter_abi.h"
 
 namespace tessera {
 namespace {
 
-int64_t floor_div(int64_t x, int64_t y) { return x >= 0 ? x / y : -ceil_div(-x, y); }
+// Of the workspace, the products of one thread.
+constexpr int64_t kMostProductBytes = int64_t{4} << 20;
 
 class ScatterKernel : public CpuKernel {
  public:
@@ -38,7 +39,8 @@ class ScatterKernel : public CpuKernel {
     const int64_t most = std::max<int64_t>(outer.positions / (kPlaces * shape_.planes), 1);
     parts_ = threads_ == 1 ? 1 : std::min(most, ceil_div(threads_, shape_.images));
     // Whole lines, or equal pieces of one: what is added before it meets a sum does not depend on the parts.
-    const int64_t along = axes_[2].size, rows = std::max<int64_t>(config_.block_m, config_.tile_m);
+    const int64_t along = axes_[2].size, fit = kMostProductBytes / product_bytes_,
+                  rows = std::max<int64_t>(std::min<int64_t>(config_.block_m, fit), config_.tile_m);
     lines_ = std::max<int64_t>(rows / along, 1);
     pieces_ = ceil_div(along, rows);
     const int64_t at_once = std::max<int64_t>(lines_ * ceil_div(along, pieces_), config_.tile_m);
@@ -53,7 +55,7 @@ class ScatterKernel : public CpuKernel {
     if (view_.b_prepacked) {
       run.panels = static_cast<const char*>(buffers.b);
     } else if (run.epilogue.alpha != 0.0f) {  // otherwise A and B are not looked at
-      pack_panels(static_cast<const char*>(buffers.b), space + busy_threads() * thread_bytes_);
+      pack_panels(buffers.b, view_.b.row_stride, space + busy_threads() * thread_bytes_);
     }
     over(shape_.images * parts_, [&](int64_t i, int thread) {
       const int64_t positions = axes_[static_cast<size_t>(shape_.outer)].positions, part = i % parts_;
@@ -74,8 +76,7 @@ class ScatterKernel : public CpuKernel {
     return view_.b_prepacked ? static_cast<size_t>(panels_ * panel_bytes_) : 0;
   }
   void pack_b(const void* b, void* packed, int64_t ldb) const override {
-    (void)b_to_pack(ldb);
-    pack_panels(static_cast<const char*>(b), static_cast<char*>(packed));
+    pack_panels(b, b_to_pack(ldb).row_stride, static_cast<char*>(packed));
   }
 
  private:
@@ -111,11 +112,11 @@ class ScatterKernel : public CpuKernel {
   }
 
   // The filter as a matrix: channels x (taps, columns of C), all of a channel neighbours in memory.
-  void pack_panels(const char* b, char* panels) const {
+  void pack_panels(const void* b, int64_t row_stride, char* panels) const {
     over(panels_, [&](int64_t i, int) {
       const int64_t n = i * config_.tile_n;
-      const PanelSource words{
-          b + n * bytes_of(view_.b.type), view_.b.row_stride, 1, view_.b.type, inst_.k, false};
+      const char* from = static_cast<const char*>(b) + n * bytes_of(view_.b.type);
+      const PanelSource words{from, row_stride, 1, view_.b.type, inst_.k, false};
       const int live = static_cast<int>(std::min<int64_t>(config_.tile_n, shape_.columns - n));
       pack_panel_(words, {view_.window->channels, live, config_.tile_n, false}, panels + i * panel_bytes_);
     });
@@ -128,9 +129,9 @@ class ScatterKernel : public CpuKernel {
     int64_t done = part.begin;
     if (run.epilogue.alpha != 0.0f) {
       // Places along the outer axis whose coordinates meet a position of this part.
-      const int64_t first = std::max<int64_t>(
-          ceil_div(std::max<int64_t>(part.begin + outer.shift - (shape_.planes - 1), 0), outer.divide), 0);
-      const int64_t last = std::min(outer.size, floor_div(part.end - 1 + outer.shift, outer.divide) + 1);
+      const int64_t first =
+          ceil_div(std::max<int64_t>(part.begin + outer.shift - (shape_.planes - 1), 0), outer.divide);
+      const int64_t last = std::min(outer.size, (part.end - 1 + outer.shift) / outer.divide + 1);
       for (int64_t line = first * place_lines_; line < last * place_lines_; line += lines_) {
         const int64_t lines = std::min(lines_, last * place_lines_ - line);
         for (int64_t i = 0; i < pieces_; ++i) {

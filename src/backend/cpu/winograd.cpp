@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/arena.h"
+#include "core/cache_line.h"
 #include "core/tile_math.h"
 #include "core/winograd_shape.h"
 #include "cpu/winograd_abi.h"

@@ -100,6 +100,8 @@ TEST_P(ScatterTest, RandomDataWithinTheBound) {
 TEST_P(ScatterTest, WorkspaceKeepsItsBound) {
   const auto k = kernel("n=64 c=8 k=16 in=32x64x64 filter=7x1x1 stride=4x1x1 pad=3x0x0", 64);
   EXPECT_LE(k->workspace_bytes(), size_t{64} << 20);
+  const auto wide = kernel("n=1 c=3 k=8 in=300x300 filter=11x11 pad=5x5", 1, 60000);
+  EXPECT_LE(wide->workspace_bytes(), size_t{64} << 20);
 }
 
 INSTANTIATE_TEST_SUITE_P(Archs, ScatterTest,
