@@ -49,6 +49,9 @@ problems = ["gemm m=8 n=16 k=8 dtype=f32"]
 PYTHON_THERE = {"layout=channels_first": """\
 dispatcher = tessera.Dispatcher(threads=1)
 x, w = np.ones((8, 1, 64, 56, 56), np.float32), np.ones((1, 128, 64, 3, 3), np.float32)
+""", "tessera.torch.convert": """\
+import torch
+model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU())
 """}
 
 # After the block that has these words: what it says to be the same is.
