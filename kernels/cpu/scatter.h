@@ -3,20 +3,14 @@
 // they give is added to lines of sums, runs of neighbouring taps at a time.
 #pragma once
 
-#include "cpu/packed.h"
+#include "cpu/product.h"
 #include "cpu/scatter_abi.h"
 
 namespace tsr {
 
 template <class C>
 struct Scatter {
-  // The products, whose sums stay as they are.
-  struct Product : C {
-    static constexpr Type type_out = Type::f32;
-    static constexpr int epilogue_count = 0;
-    static constexpr int a_along_k = 1, a_table = 0, a_step = 4, b_step = 4 * C::tile_n;
-  };
-  using P = Packed<Product>;
+  using P = Packed<BareProduct<C>>;
   using E = Epilogue<C>;
   static constexpr int L = E::L;
   using F = typename Vec<L>::F;

@@ -4,7 +4,7 @@
 // along each axis.
 #pragma once
 
-#include "cpu/packed.h"
+#include "cpu/product.h"
 #include "cpu/shuffle.h"
 #include "cpu/winograd_abi.h"
 #include "cpu/winograd_transform.h"
@@ -13,13 +13,7 @@ namespace tsr {
 
 template <class C>
 struct Winograd {
-  // The products, whose sums stay as they are.
-  struct Product : C {
-    static constexpr Type type_out = Type::f32;
-    static constexpr int epilogue_count = 0;
-    static constexpr int a_along_k = 1, a_table = 0, a_step = 4, b_step = 4 * C::tile_n;
-  };
-  using P = Packed<Product>;
+  using P = Packed<BareProduct<C>>;
   using E = Epilogue<C>;
   static constexpr int L = E::L, V = C::tile_n / L;
   using F = typename Vec<L>::F;

@@ -47,6 +47,7 @@ ScatterShape scatter_shape(const GemmView& v) {
   const int64_t more = s.advance * (kLanes / std::gcd(s.advance, kLanes)) + kLanes;
   s.line_floats = round_up((s.lead + std::max(last.positions, beyond)) * v.n + more, kLanes);
   s.product_bytes = round_up(s.columns, kLanes) * 4;
+  s.flat = v.c.row_stride == v.n && v.epilogue.d_count() == 0;
   return s;
 }
 

@@ -26,6 +26,7 @@ struct ScatterShape {
   int64_t lead = 0;           // positions before the first of a line that a coordinate may meet
   int64_t line_floats = 0;    // of a line of sums, what lies beyond its ends with it
   int64_t product_bytes = 0;  // of the product of a coordinate: whole vectors
+  bool flat = false;          // rows of C follow each other in memory and every element is treated alike
   int64_t sums_bytes() const { return planes * plane_lines * line_floats * 4; }
 };
 

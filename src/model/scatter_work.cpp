@@ -37,9 +37,8 @@ struct Scatter : CpuTerms {
     w.epilogue = coordinates * (runs * vectors * kAdd + std::ceil(columns / inst.n) +
                                 read(2 * product_bytes, block * product_bytes));
     const double positions = static_cast<double>(v.m);
-    const bool flat = v.c.row_stride == v.n && v.epilogue.d_count() == 0;
-    const double leaving = flat ? positions * w.cols / inst.n : positions;
-    w.epilogue += leaving * (flat ? 1 + t.store_per_vector : kPosition) +
+    const double leaving = s.flat ? positions * w.cols / inst.n : positions;
+    w.epilogue += leaving * (s.flat ? 1 + t.store_per_vector : kPosition) +
                   leaving * v.epilogue.count * t.step_per_vector;
 
     const double sums = static_cast<double>(s.sums_bytes());

@@ -1,12 +1,11 @@
 #include "backend/cpu/scatter.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "backend/cpu/arena.h"
+#include "backend/cpu/deal_out.h"
 #include "backend/cpu/pack.h"
 #include "core/cache_line.h"
 #include "core/scatter_shape.h"
@@ -45,7 +44,6 @@ class ScatterKernel : public CpuKernel {
     pieces_ = ceil_div(along, rows);
     const int64_t at_once = std::max<int64_t>(lines_ * ceil_div(along, pieces_), config_.tile_m);
     thread_bytes_ = shape_.sums_bytes() + at_once * product_bytes_;
-    flat_ = view_.c.row_stride == view_.n && view_.epilogue.d_count() == 0;
   }
 
   void run_unchecked(const Buffers& buffers) const override {
@@ -57,7 +55,7 @@ class ScatterKernel : public CpuKernel {
     } else if (run.epilogue.alpha != 0.0f) {  // otherwise A and B are not looked at
       pack_panels(buffers.b, view_.b.row_stride, space + busy_threads() * thread_bytes_);
     }
-    over(shape_.images * parts_, [&](int64_t i, int thread) {
+    deal_out(shape_.images * parts_, busy_threads(), [&](int64_t i, int thread) {
       const int64_t positions = axes_[static_cast<size_t>(shape_.outer)].positions, part = i % parts_;
       Part one{.image = i / parts_,
                .begin = positions * part / parts_,
@@ -99,21 +97,9 @@ class ScatterKernel : public CpuKernel {
   }
   int64_t plane_floats() const { return shape_.plane_lines * shape_.line_floats; }
 
-  // task(i, thread) for every i, the same ones for a thread in every run.
-  template <class Task>
-  void over(int64_t count, const Task& task) const {
-    const int threads = static_cast<int>(std::min<int64_t>(busy_threads(), count));
-    if (threads == 1) {
-      for (int64_t i = 0; i < count; ++i) task(i, 0);
-      return;
-    }
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < count; ++i) task(i, omp_get_thread_num());
-  }
-
   // The filter as a matrix: channels x (taps, columns of C), all of a channel neighbours in memory.
   void pack_panels(const void* b, int64_t row_stride, char* panels) const {
-    over(panels_, [&](int64_t i, int) {
+    deal_out(panels_, busy_threads(), [&](int64_t i, int) {
       const int64_t n = i * config_.tile_n;
       const char* from = static_cast<const char*>(b) + n * bytes_of(view_.b.type);
       const PanelSource words{from, row_stride, 1, view_.b.type, inst_.k, false};
@@ -211,7 +197,7 @@ class ScatterKernel : public CpuKernel {
     args.phase = tsr::ScatterPhase::results;
     args.count = last.positions;
     args.cols = view_.n;
-    args.flat = flat_;
+    args.flat = shape_.flat;
     args.epilogue = run.epilogue;
     const int64_t image_lines = view_.window->positions() / last.positions;
     for (; done < end; ++done) {
@@ -235,7 +221,6 @@ class ScatterKernel : public CpuKernel {
   int64_t parts_ = 1;               // of an image
   int64_t lines_ = 1, pieces_ = 1;  // lines multiplied at a time, or pieces of a line
   int64_t thread_bytes_ = 0;
-  bool flat_ = false;
 };
 
 }  // namespace

@@ -1,12 +1,11 @@
 #include "backend/cpu/winograd.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
 
 #include "backend/cpu/arena.h"
+#include "backend/cpu/deal_out.h"
 #include "core/cache_line.h"
 #include "core/tile_math.h"
 #include "core/winograd_shape.h"
@@ -62,7 +61,7 @@ class WinogradKernel : public CpuKernel {
       // Groups at once, the fastest index: their tiles are neighbours in memory.
       const int64_t turn_panels = shape_.panels * shape_.groups_at_once, turn = first / turn_panels,
                     turns = ceil_div(last, turn_panels) - turn;
-      over(blocks_ * turns, [&](int64_t i, int thread) {
+      deal_out(blocks_ * turns, busy_threads(), [&](int64_t i, int thread) {
         run_block(args, buffers, i / turns, (turn + i % turns) * shape_.groups_at_once, first, last, panels,
                   space + thread * thread_bytes_);
       });
@@ -120,22 +119,10 @@ class WinogradKernel : public CpuKernel {
     args.sums_point = sums_point_;
   }
 
-  // task(i, thread) for every i, the same ones for a thread in every run.
-  template <class Task>
-  void over(int64_t count, const Task& task) const {
-    const int threads = static_cast<int>(std::min<int64_t>(busy_threads(), count));
-    if (threads == 1) {
-      for (int64_t i = 0; i < count; ++i) task(i, 0);
-      return;
-    }
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < count; ++i) task(i, omp_get_thread_num());
-  }
-
   // Panels [first, last), counted through all groups, of the filter of all groups to `panels`.
   void transform_filter(const void* b, int64_t group_stride, int64_t first, int64_t last,
                         char* panels) const {
-    over(last - first, [&](int64_t i, int) {
+    deal_out(last - first, busy_threads(), [&](int64_t i, int) {
       const int64_t panel = first + i;
       tsr::WinogradArgs args = arguments_;
       args.phase = tsr::WinogradPhase::filter;
