@@ -4,6 +4,7 @@
 #include "cli/output.h"
 #include "tessera/error.h"
 #include "tune/database.h"
+#include "tune/renew_times.h"
 #include "tune/training_file.h"
 
 namespace tessera::cli {
@@ -19,6 +20,8 @@ constexpr Option kOptions[] = {
     {"--forget", "", "decisions: delete those shown"},
     {"--operation", "OP", "export to .times: gemm, conv_fwd, ... (gemm)"},
     {"--units", "N", "export to .times: cores or compute units, when there are several"},
+    {"--onto", "FILE", "export to .times: what FILE.times has already, brought to the level of these",
+     Complete::file},
 };
 
 MeasurementFilter filter(const Invocation& call) {
@@ -99,6 +102,22 @@ std::string csv(const Database& db, const MeasurementFilter& f) {
   return out;
 }
 
+// What a file has, renewed by later times.
+TrainingData onto(const Invocation& call, const TrainingData& newer) {
+  const std::string path = call.value("--onto");
+  TrainingData data = parse_training_data(read_file(path), path);
+  const Renewal done = renew(data, newer);
+  const auto number = [](size_t n) { return static_cast<int64_t>(n); };
+  call.json() ? print_json(Json::object({{"added", number(done.added)},
+                                         {"renewed", number(done.renewed)},
+                                         {"levelled", number(done.levelled)},
+                                         {"dropped", number(done.dropped)}}))
+              : print(std::to_string(done.added) + " problems added, " + std::to_string(done.renewed) +
+                      " measured again; of those " + std::to_string(done.levelled) +
+                      " older times brought to the new level, " + std::to_string(done.dropped) + " dropped");
+  return data;
+}
+
 int export_to(const Invocation& call) {
   const std::string path = call.word(0, "the file to write (.csv, .json or .times)");
   call.no_more_words(1);
@@ -111,7 +130,9 @@ int export_to(const Invocation& call) {
   } else if (path.ends_with(".times")) {
     const std::string arch = f.arch.empty() ? detect_cpu().name : f.arch;
     const int units = static_cast<int>(call.integer("--units", 0));
-    write_file_whole(path, to_text(training_data(db, arch, call.value("--operation", "gemm"), units)));
+    TrainingData data = training_data(db, arch, call.value("--operation", "gemm"), units);
+    if (call.has("--onto")) data = onto(call, data);
+    write_file_whole(path, to_text(data));
   } else {
     Json measurements = Json::array(), decisions = Json::array();
     db.each(f, [&](const Measurement& m) { measurements.push(to_json(m)); });

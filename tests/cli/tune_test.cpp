@@ -35,6 +35,13 @@ TEST(Tune, FillsTheDecisionTable) {
   EXPECT_EQ(read_file(again), read_file(file));
   EXPECT_EQ(json_of("db merge " + dir.path() + "/tune.sqlite" + other).at("added").as_int(), 0);
   text_of("db export " + dir.path() + "/all.csv" + db);
+  const std::string times = dir.path() + "/some.times", renewed = dir.path() + "/renewed.times";
+  text_of("db export " + times + db);
+  const Json onto = json_of("db export " + renewed + " --onto " + times + db);
+  EXPECT_EQ(onto.at("renewed").as_int(), 1);
+  EXPECT_EQ(onto.at("levelled").as_int(), 0);
+  EXPECT_EQ(read_file(renewed), read_file(times));
+  text_of("db export " + renewed + " --onto " + file + db, 1);  // no file of times
   EXPECT_EQ(read_file(dir.path() + "/all.csv").find("arch,units,processor,problem,config"), 0u);
 
   EXPECT_EQ(json_of("db decisions --forget --problem other*" + db).at("decisions").size(), 0u);

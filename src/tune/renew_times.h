@@ -1,0 +1,22 @@
+// Stored times brought up to date by a later sweep of a part of the problems.
+#pragma once
+
+#include "tune/training_data.h"
+
+namespace tessera {
+
+struct Renewal {
+  size_t added = 0;     // problems that were not there
+  size_t renewed = 0;   // problems that were
+  size_t levelled = 0;  // times of theirs that the later sweep lacks, brought to its level
+  size_t dropped = 0;   // times that nothing brings there
+};
+
+// What `newer` has of a problem takes the place of what `data` has. A machine has not the same speed on two
+// days, nor has a kernel whose source changed: a time that `newer` lacks is multiplied by the median ratio of
+// the times that both have, of the configuration's family alone where it has such. Without a configuration
+// in common the old times of a problem are dropped. Error(bad_input) when architecture, units or operation
+// differ.
+Renewal renew(TrainingData& data, const TrainingData& newer);
+
+}  // namespace tessera
