@@ -111,10 +111,10 @@ TrainingData onto(const Invocation& call, const TrainingData& newer) {
   call.json() ? print_json(Json::object({{"added", number(done.added)},
                                          {"renewed", number(done.renewed)},
                                          {"levelled", number(done.levelled)},
-                                         {"dropped", number(done.dropped)}}))
+                                         {"level", done.level}}))
               : print(std::to_string(done.added) + " problems added, " + std::to_string(done.renewed) +
-                      " measured again; of those " + std::to_string(done.levelled) +
-                      " older times brought to the new level, " + std::to_string(done.dropped) + " dropped");
+                      " measured again, in " + format("%.2f", done.level) + " of the time; " +
+                      std::to_string(done.levelled) + " older times of theirs brought to the new level");
   return data;
 }
 

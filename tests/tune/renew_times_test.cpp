@@ -53,7 +53,7 @@ TEST(RenewTimes, WhatIsNewCountsAndOlderTimesComeToItsLevel) {
   EXPECT_EQ(done.added, 0u);
   EXPECT_EQ(done.renewed, 1u);
   EXPECT_EQ(done.levelled, 2u);
-  EXPECT_EQ(done.dropped, 0u);
+  EXPECT_EQ(done.level, 2);
   EXPECT_EQ(times(old, kLarge), (std::map<std::string, double>{
                                     {kP4, 15}, {kP6, 40}, {kP8, 120}, {kP5, 16}, {kD1, 50}, {kD2, 60}}));
   EXPECT_EQ(times(old, kSmall), (std::map<std::string, double>{{kP4, 1}, {kD1, 2}}));
@@ -67,17 +67,25 @@ TEST(RenewTimes, AFamilyThatWasNotMeasuredAgainFollowsTheOthers) {
   EXPECT_DOUBLE_EQ(times(old, kLarge)[kD1], 120);
 }
 
-TEST(RenewTimes, NewProblemsComeInOrderAndTimesThatNothingLevelsGo) {
-  TrainingData old = data({{kLarge, {{kP4, 10}, {kP6, 20}}}, {kSmall, {{kP4, 1}, {kP6, 2}}}});
-  const Renewal done = renew(old, data({{kOther, {{kP4, 3}, {kD1, 4}}}, {kSmall, {{kD1, 5}, {kD2, 6}}}}));
+TEST(RenewTimes, NewProblemsComeInOrderAndAProblemWithNothingTwiceFollowsTheSweep) {
+  TrainingData old = data({{kLarge, {{kP4, 10}, {kP6, 20}, {kD1, 60}}}, {kSmall, {{kP4, 1}, {kD2, 2}}}});
+  const Renewal done = renew(old, data({{kOther, {{kP4, 3}, {kD1, 4}}},
+                                        {kLarge, {{kP4, 15}, {kP6, 30}, {kD1, 30}}},
+                                        {kSmall, {{kP8, 5}, {kD1, 6}}}}));
   EXPECT_EQ(done.added, 1u);
-  EXPECT_EQ(done.renewed, 1u);
-  EXPECT_EQ(done.dropped, 2u);
-  EXPECT_EQ(times(old, kSmall), (std::map<std::string, double>{{kD1, 5}, {kD2, 6}}));
+  EXPECT_EQ(done.renewed, 2u);
+  EXPECT_EQ(done.levelled, 2u);
+  EXPECT_EQ(times(old, kSmall), (std::map<std::string, double>{{kP8, 5}, {kD1, 6}, {kP4, 1.5}, {kD2, 1}}));
   EXPECT_EQ(times(old, kOther), (std::map<std::string, double>{{kP4, 3}, {kD1, 4}}));
   ASSERT_EQ(old.problems.size(), 3u);
   for (size_t i = 1; i < 3; ++i)
     EXPECT_LT(to_string(old.problems[i - 1].problem), to_string(old.problems[i].problem));
+}
+
+TEST(RenewTimes, WithNothingMeasuredTwiceOlderTimesStay) {
+  TrainingData old = data({{kSmall, {{kP4, 1}, {kP6, 2}}}});
+  EXPECT_EQ(renew(old, data({{kSmall, {{kD1, 5}, {kD2, 6}}}})).level, 1);
+  EXPECT_EQ(times(old, kSmall), (std::map<std::string, double>{{kP4, 1}, {kP6, 2}, {kD1, 5}, {kD2, 6}}));
 }
 
 TEST(RenewTimes, TimesOfAnotherKindAreRefused) {
