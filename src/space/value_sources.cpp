@@ -1,6 +1,7 @@
 // Where the values of a knob come from: a list, the architecture or the problem.
 #include <algorithm>
 
+#include "core/scatter_shape.h"
 #include "core/tile_math.h"
 #include "core/tma_ws_shape.h"
 #include "space/family_space.h"
@@ -28,9 +29,8 @@ TESSERA_SOURCE(wave_grids) {
   for (const auto& grid : a.wave_grids) out.push_back(grid);
 }
 
-// Register tiles. Of those that cover all rows only the least is worth a candidate; so with columns.
-TESSERA_SOURCE(tiles) {
-  const int64_t rows = rows_of(v, c), cols = cols_of(v, c);
+// Of listed register tiles that cover all rows only the least is worth a candidate; so with columns.
+void tiles_of(int64_t rows, int64_t cols, const KnobSpace& k, const KernelConfig& c, Out& out) {
   for (const KnobValue& t : k.listed) {
     const bool wasteful = std::any_of(k.listed.begin(), k.listed.end(), [&](const KnobValue& o) {
       if (o[1] == t[1]) return rows <= o[0] && o[0] < t[0];
@@ -38,6 +38,14 @@ TESSERA_SOURCE(tiles) {
     });
     if (!wasteful) out.push_back(t);
   }
+}
+
+TESSERA_SOURCE(tiles) { tiles_of(rows_of(v, c), cols_of(v, c), k, c, out); }
+
+TESSERA_SOURCE(product_tiles) {
+  if (!scatter_window(v)) return list(v, a, f, k, c, out);
+  const ScatterShape s = scatter_shape(v);
+  tiles_of(s.images * s.coordinates, s.columns, k, c, out);
 }
 
 // Blocks of a workgroup. One that a smaller listed block makes wasteful is left out; blocks up to `limit`
@@ -274,6 +282,8 @@ constexpr ValueSource kSources[] = {
     {"wave_grids", 0, wave_grids, "the architecture's wave grids"},
     {"tiles", reads("swap_ab inst_n"), tiles,
      "listed register tiles, without those a smaller one makes wasteful"},
+    {"product_tiles", reads("inst_n"), product_tiles,
+     "the same for products of all taps, where they are added to what they meet"},
     {"gpu_blocks", 0, gpu_blocks, "listed blocks, without those a smaller one makes wasteful"},
     {"many_blocks", reads("block_m block_n split_k"), many_blocks,
      "0, and 1 where blocks of C outnumber the compute units"},

@@ -253,6 +253,20 @@ TEST(Enumerate, SmallProblemsGetTilesThatFit) {
   }
 }
 
+// Those of cpu_scatter are of all taps of a coordinate, not of the few columns of C.
+TEST(Enumerate, ProductsOfAllTapsGetTilesThatFit) {
+  const auto widest = [](const std::string& problem) {
+    int most = 0;
+    for (const KernelConfig& c : legal_configs(view(problem + " dtype=f32"), find_arch("x86_avx512"))) {
+      if (c.family_id() == Family::cpu_scatter) most = std::max(most, c.tile_n);
+    }
+    return most;
+  };
+  EXPECT_EQ(widest("conv_bwd_data n=2 c=3 k=16 in=32x32 filter=7x7 stride=2x2"), 64);
+  EXPECT_EQ(widest("conv_bwd_data n=2 c=3 k=16 in=32x32 filter=3x3 stride=2x2"), 32);
+  EXPECT_EQ(widest("conv_bwd_data n=2 c=1 k=16 in=32x32 filter=3x3 stride=2x2"), 16);
+}
+
 TEST(Enumerate, SplitKIsOfferedWhereCIsTooSmallForTheUnits) {
   auto most = [](const ArchSpec& a, const std::string& text) {
     int split = 0;
