@@ -10,35 +10,19 @@ namespace tsr {
 
 template <class C>
 struct Scatter {
-  using P = Packed<BareProduct<C>>;
   using E = Epilogue<C>;
   static constexpr int L = E::L;
   using F = typename Vec<L>::F;
   using U = typename Vec<L>::U;
 
   static TSR_INLINE void products(const ScatterArgs& a) {
-    EpilogueArgs bare{};
-    bare.c_stride = a.product_bytes / 4;
-    bare.alpha = 1;
-    bare.plain = 1;
-    PackedArgs p{};
-    p.a = a.a;
-    p.a_row_bytes = a.a_row_bytes;
-    p.a_step_bytes = 4;
-    p.b_step_bytes = C::tile_n * 4;
-    p.rows = a.count;
-    p.steps = a.steps;
-    p.first = p.last = 1;
-    p.epilogue = &bare;
-    p.next_b_bytes = a.panel_bytes;
+    BareProducts<C> product(a.count, a.a_row_bytes, a.steps, a.product_bytes);
     const char* panel = a.panels;
     for (long long n = 0; n < a.columns; n += C::tile_n, panel += a.panel_bytes) {
-      const long long left = (a.columns - n + L - 1) / L * L;
-      p.cols = left < C::tile_n ? left : C::tile_n;
-      p.b = panel;
-      p.next_b = left > C::tile_n ? panel + a.panel_bytes : nullptr;
-      bare.c = a.products + n * 4;
-      P::template dispatch<P::kVectors>(p);
+      const long long left = a.columns - n;
+      const bool last = left <= C::tile_n;
+      product.multiply(a.a, panel, last ? nullptr : panel + a.panel_bytes, last ? left : C::tile_n,
+                       a.products + n * 4);
     }
   }
 

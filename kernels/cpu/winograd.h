@@ -13,7 +13,6 @@ namespace tsr {
 
 template <class C>
 struct Winograd {
-  using P = Packed<BareProduct<C>>;
   using E = Epilogue<C>;
   static constexpr int L = E::L, V = C::tile_n / L;
   using F = typename Vec<L>::F;
@@ -199,26 +198,12 @@ struct Winograd {
   // which are the next group's, whose products come later.
   static TSR_INLINE void multiply(const WinogradArgs& a, const char* panel, long long group, long long cols) {
     const long long tiles = a.tile_end - a.tile_begin;
-    EpilogueArgs bare{};
-    bare.c_stride = a.sums_row / 4;
-    bare.alpha = 1;
-    bare.plain = 1;
-    PackedArgs p{};
-    p.a_row_bytes = a.tile_row;
-    p.a_step_bytes = 4;
-    p.b_step_bytes = C::tile_n * 4;
-    p.rows = tiles < C::tile_m ? C::tile_m : tiles;
-    p.cols = (cols + L - 1) / L * L;
-    p.steps = a.channels;
-    p.first = p.last = 1;
-    p.epilogue = &bare;
-    p.next_b_bytes = a.channels * C::tile_n * 4;
+    BareProducts<C> product(tiles < C::tile_m ? C::tile_m : tiles, a.tile_row, a.channels, a.sums_row);
     for (int point = 0; point < kPoints; ++point) {
-      p.a = a.tiles + point * a.tile_point + group * a.channels * 4;
-      p.b = panel + point * a.point_bytes;
-      p.next_b = point + 1 < kPoints ? panel + (point + 1) * a.point_bytes : nullptr;
-      bare.c = a.sums + point * a.sums_point + group * a.columns * 4;
-      P::template dispatch<P::kVectors>(p);
+      const char* of_point = panel + point * a.point_bytes;
+      product.multiply(a.tiles + point * a.tile_point + group * a.channels * 4, of_point,
+                       point + 1 < kPoints ? of_point + a.point_bytes : nullptr, cols,
+                       a.sums + point * a.sums_point + group * a.columns * 4);
     }
   }
 
