@@ -23,6 +23,7 @@ struct PanelShape {
   int width;        // lanes of the panel
   bool correction;  // append width i32: -128 * sum over k of each lane (operand B of vpdpbusd with flipped A)
   bool stream = false;  // read much later: need not come into the caches
+  bool far = false;     // the source is more than the caches keep
   bool more = false;    // the rows of k that follow are packed soon
 };
 

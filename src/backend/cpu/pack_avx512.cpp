@@ -27,6 +27,14 @@ struct Correction {
   }
 };
 
+// Sums of the four bytes of words: of neighbours, in 16 bits, for a while; then of all.
+inline __m512i add_bytes(__m512i sums, __m512i pairs) {
+  return _mm512_add_epi32(sums, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+}
+inline __m512i add_pairs(__m512i pairs, __m512i words) {
+  return _mm512_add_epi16(pairs, _mm512_maddubs_epi16(_mm512_set1_epi8(1), words));
+}
+
 // What the bytes of words of at most 16 lanes add up to, in `steps` rows `width` apart.
 __m512i sums_of(const uint32_t* words, int64_t steps, int64_t width, __mmask16 lanes) {
   constexpr int kPiece = 64;
@@ -39,6 +47,15 @@ __m512i sums_of(const uint32_t* words, int64_t steps, int64_t width, __mmask16 l
     sums = add_bytes(sums, pairs);
   }
   return sums;
+}
+
+// The correction of a panel that is packed.
+void sum_panel(const uint32_t* words, const PanelShape& shape, uint32_t* correction) {
+  const int64_t steps = (correction - words) / shape.width;
+  for (int lane = 0; lane < shape.width; lane += 16) {
+    const auto lanes = static_cast<__mmask16>((1u << at_most(shape.width - lane, 16)) - 1);
+    Correction{correction, true}.take_off(lane, lanes, sums_of(words + lane, steps, shape.width, lanes));
+  }
 }
 
 // Up to 16 words of each row, in a line each.
@@ -54,20 +71,30 @@ inline void copy_words(const Rows& rows, int64_t elements, char* copy) {
 
 // Elements of k of 16 lanes. kStream: past the caches, asked for some way ahead.
 template <class W, bool kAll, bool kStream, bool kSums>
-inline void transpose_16(Rows rows, int64_t elements, uint32_t* out, int64_t width, int written,
-                         __m512i& sums) {
+inline __attribute__((always_inline)) void transpose_16(Rows rows, int64_t elements, uint32_t* out,
+                                                        int64_t width, int written, bool staged,
+                                                        __m512i& sums) {
   constexpr int kBlock = 16 * W::kGroup, kPiece = 4 * W::kGroup;
   constexpr int kAhead = 1024;  // bytes of a lane
   alignas(64) char copy[16 * 64];
+  if constexpr (W::kRaw && kAll && !kStream) {
+    constexpr int64_t kStaged = HalfStaged::kBytes / W::kBytes;
+    HalfStaged half;
+    for (; staged && elements >= kStaged; elements -= kStaged, rows.p += HalfStaged::kBytes) {
+      half.take(rows);
+      for (int64_t byte = 0; byte < HalfStaged::kBytes; byte += 64, out += 16 * width)
+        transpose<false, kSums>(half.at(rows, byte), out, width, sums);
+    }
+  }
   for (; written == 16 && elements >= kBlock; elements -= kBlock, out += 16 * width) {
     if constexpr (kStream && kAll) {
       for (int i = 0; i < 16; ++i) _mm_prefetch(rows.p + i * rows.bytes + kAhead, _MM_HINT_T1);
     }
     if constexpr (W::kRaw) {
-      transpose<kAll, kStream, kSums>(rows, out, width, sums);
+      transpose<kStream, kSums>(Begins<kAll>(rows), out, width, sums);
     } else {
       copy_words<W, kAll>(rows, kBlock, copy);
-      transpose<true, kStream, kSums>(Rows{copy, 64, nullptr, 0xffff}, out, width, sums);
+      transpose<kStream, kSums>(Begins<true>(Rows{copy, 64, nullptr, 0xffff}), out, width, sums);
     }
     rows.p += kBlock * W::kBytes;
   }
@@ -84,12 +111,20 @@ inline void transpose_16(Rows rows, int64_t elements, uint32_t* out, int64_t wid
   }
 }
 
+// Whether rows so far apart meet in few sets of L1, being within half a line of whole 4 KiB, or else are
+// lines, whose copies cost little.
+bool staging_pays(int64_t bytes) {
+  constexpr int64_t kSets = 4096, kLine = 64;
+  return (bytes + kLine / 2) % kSets <= kLine || bytes % kLine == 0;
+}
+
 // k contiguous: elements [begin, begin + depth), 16 lanes at a time. kSums: of bytes, the correction is made
 // on the way.
 template <class W, bool kStream, bool kSums>
 void transpose_lanes(const PanelSource& s, const PanelShape& shape, int64_t begin, int64_t depth,
                      uint32_t* words, const Correction& correction) {
   const int64_t lane_bytes = s.lane_stride * W::kBytes, width = shape.width;
+  const bool staged = !shape.far && staging_pays(lane_bytes);
   const char* p = s.data + begin * W::kBytes;
   words += begin / W::kGroup * width;
   for (int lane = 0; lane < shape.live; lane += 16, p += 16 * lane_bytes, words += 16) {
@@ -98,13 +133,13 @@ void transpose_lanes(const PanelSource& s, const PanelShape& shape, int64_t begi
     __m512i sums = _mm512_setzero_si512();
     if (live == 16) {
       transpose_16<W, true, kStream, kSums>({p, lane_bytes, nullptr, 0xffff}, depth, words, width, written,
-                                            sums);
+                                            staged && written == 16, sums);
     } else {  // the last one in place of those that are not there
       int64_t offset[16];
       for (int i = 0; i < 16; ++i) offset[i] = (i < live ? i : live - 1) * lane_bytes;
       const auto mask = static_cast<__mmask16>((1u << live) - 1);
       transpose_16<W, false, kStream, kSums>({p, lane_bytes, offset, mask}, depth, words, width, written,
-                                             sums);
+                                             false, sums);
     }
     if constexpr (kSums) correction.take_off(lane, static_cast<__mmask16>((1u << written) - 1), sums);
   }
@@ -117,14 +152,16 @@ void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words
   constexpr int64_t kChunk = 1024 * W::kGroup, kBlock = 16 * W::kGroup;
   const bool stream = shape.stream && reinterpret_cast<uintptr_t>(words) % 64 == 0 && shape.width % 16 == 0;
   auto pack = stream ? transpose_lanes<W, true, false> : transpose_lanes<W, false, false>;
+  const bool sums = W::kRaw && W::kGroup == 4 && correction && __builtin_cpu_supports("avx512vnni");
   if constexpr (W::kRaw && W::kGroup == 4) {
-    if (correction) pack = transpose_lanes<W, false, true>;
+    if (sums) pack = transpose_lanes<W, false, true>;
   }
   const int64_t parts = (shape.depth + kChunk - 1) / kChunk;
   const int64_t part =
       parts > 1 ? (shape.depth + parts * kBlock - 1) / (parts * kBlock) * kBlock : shape.depth;
   for (int64_t k = 0; k < shape.depth; k += part)
     pack(s, shape, k, k + part < shape.depth ? part : shape.depth - k, words, {correction, k == 0});
+  if (correction && !sums) sum_panel(words, shape, correction);
 }
 
 // A step of k of `kVectors` whole vectors of lanes and, with kRest, part of one more.
@@ -301,10 +338,7 @@ void pack_panel_avx512(const PanelSource& s, const PanelShape& shape, void* pane
     packer->along_k(s, shape, words, correction);
   } else {
     packer->along_lanes(s, shape, words);
-    for (int lane = 0; correction && lane < shape.width; lane += 16) {
-      const __mmask16 lanes = static_cast<__mmask16>((1u << at_most(shape.width - lane, 16)) - 1);
-      Correction{correction, true}.take_off(lane, lanes, sums_of(words + lane, steps, shape.width, lanes));
-    }
+    if (correction) sum_panel(words, shape, correction);
   }
   if (shape.stream) _mm_sfence();
   if (s.flip_sign) flip_signs(words, steps * shape.width);

@@ -40,7 +40,7 @@ PackedOperands::PackedOperands(const GemmView& view, const PackedPlan& plan, std
 void PackedOperands::pack_b_panel(const char* b, const Operand& o, int64_t k0, int64_t depth, int64_t n0,
                                   int64_t n1, void* out, bool stream, bool more) const {
   const int tile_n = plan_.tile_n, live = static_cast<int>(std::min<int64_t>(tile_n, n1 - n0));
-  const PanelShape shape{depth, live, tile_n, plan_.flip_a, stream, more};
+  const PanelShape shape{depth, live, tile_n, plan_.flip_a, stream, plan_.far_b, more};
   PanelSource words{b, o.row_stride, o.col_stride, o.type, plan_.group, false};
   if (o.patches) {
     return pack_patch_panel(pack_panel_, pack_scattered_, *view_.window, words, {k0, depth, n0, live}, tile_n,

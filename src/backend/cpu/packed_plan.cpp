@@ -55,6 +55,7 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
   }
   far_c = how_far_c(view, arch);
   choose_depth(view, config);
+  far_b = view.b.extent * bytes_of(view.b.type) > arch.l3.bytes / 2;
   fetches_b = fetch_pays(view, arch);
   buffers_c = buffer_pays(view, config, inst, arch);
   fetches_a = far_a(view, arch);

@@ -39,6 +39,7 @@ struct PackedPlan {
   tsr::FarC far_c;     // how the kernel writes C
   bool buffers_c;      // instead, its rows are computed apart and written past the caches from there
   bool copies_b;       // there are panels to pack
+  bool far_b;          // B is more than the caches keep
   bool fetches_b;      // what the next one is packed from is fetched while one is used
   bool fetches_a;      // the next block's rows of A are fetched while the last panel of one is used
   bool evens;          // panel_cols shares columns out

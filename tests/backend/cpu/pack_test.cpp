@@ -110,8 +110,9 @@ TEST_P(Packers, PanelsOfLinesFarApartEqualThePlainOnes) {
           bytes(static_cast<size_t>(((kWidth - 1) * line + depth) * bytes_of(kind.type)));
       for (const bool stream : {false, true}) {
         for (const int live : {kWidth, kWidth - 9}) {
-          for (const bool correction : {false, kind.type == DType::i8 && kind.group == 4}) {
-            const PanelShape shape{depth, live, kWidth, correction, stream};
+          for (const bool far : {false, true}) {
+            const PanelShape shape{
+                depth, live, kWidth, kind.type == DType::i8 && kind.group == 4 && far != stream, stream, far};
             GuardedBuffer panel(panel_bytes(shape, kind.group), 64);
             expect_plain_panel(
                 panel_packer(GetParam()),
