@@ -1,0 +1,119 @@
+#include "backend/cpu/amx_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/cpu/tile_configuration.h"
+
+namespace tessera {
+namespace {
+
+// The resident operand has at least this many lanes, so that the other one, streaming from beyond L2, meets
+// enough multiplications per byte.
+constexpr int64_t kLeastLanes = 256;
+constexpr int64_t kMostSums = int64_t{16} << 20;
+// Packed right operand that several row blocks read, and a group of panels packed together for one row block.
+constexpr int64_t kBlockBytes = int64_t{4} << 20, kGroupBytes = int64_t{256} << 10;
+constexpr int64_t kShallowRows = 128;
+// A row block that all panels pass stays in a third of L1.
+constexpr int64_t kRowBlockBytes = int64_t{16} << 10;
+
+}  // namespace
+
+AmxPlan::AmxPlan(const GemmView& view, const KernelConfig& config, const Instruction& inst,
+                 const ArchSpec& arch, int threads)
+    : swap(config.swap_ab),
+      left{view.a.type, view.a.col_stride, view.a.row_stride, view.a.group_stride},
+      right{view.b.type, view.b.row_stride, view.b.col_stride, view.b.group_stride},
+      rows(view.m),
+      cols(view.n),
+      k(view.k),
+      group(bytes_of(view.a.type) == 1 && !info(view.a.type).is_float ? 4 : 2),
+      step(inst.k),
+      tile_m(config.tile_m),
+      tile_n(config.tile_n) {
+  if (swap) {
+    std::swap(left, right);
+    std::swap(rows, cols);
+  }
+  choose_blocks(view, config, arch);
+  for (const AmxPiece& p : thread_pieces(view.groups, threads)) {
+    for (int64_t row = p.row0; row < p.row1; row += most_rows())
+      pieces.push_back({row, std::min(row + most_rows(), p.row1), p.col0, p.col1});
+  }
+
+  sums_bytes = sums_stride() * panels() * (deep() ? ceil_div(std::min(rows, most_rows()), block_rows) : 1);
+  // Packed: all of a row block. In place: the last row tile, and the tails of k.
+  const int64_t tiles = ceil_div(block_rows, 16), steps = steps_of(depth);
+  left_bytes = view.a.patches ? round_up(block_rows, 16) * patch_stride(depth)
+                              : (config.pack_a ? tiles * steps : steps + tiles) * kTileBytes;
+  right_bytes = view.b_prepacked ? 0 : panel_bytes_of(depth) * panels();
+  table_bytes = view.c_rows ? round_up(block_rows * static_cast<int64_t>(sizeof(long long)), 64) : 0;
+}
+
+int64_t AmxPlan::sums_stride() const { return round_up(block_rows, 16) * tile_n * 4; }
+
+int64_t AmxPlan::most_rows() const {
+  return deep() ? std::max<int64_t>(kMostSums / (sums_stride() * panels()), 1) * block_rows : rows;
+}
+
+// A block of one operand is resident: it stays in a quarter of L2 (half may belong to another hyper-thread)
+// while the other operand streams past in blocks that stay in L1. That is the right one, since C is then
+// written along its rows; but a left operand that has to be packed would be packed again for every block of
+// it. block_n and block_m of the config set the extent of a resident right and left block.
+void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, const ArchSpec& arch) {
+  const int64_t all = std::max<int64_t>(k, 1), cache = arch.l2.bytes / 4;
+  // A row-major right operand that few rows use is packed in shallow blocks: long runs of its rows, and
+  // with those the packing goes at the speed of memory.
+  const bool shallow = !view.b_prepacked && right.k_stride != 1 && rows <= kShallowRows &&
+                       config.block_m == 0 && config.block_n == 0;
+  const bool one_block = cols * round_up(all, step) * 64 <= cache * step;
+  right_resident = config.block_n > 0 || (config.block_m == 0 && (shallow || one_block || !config.pack_a));
+  const int64_t lanes = right_resident ? cols : rows, unit = right_resident ? tile_n : tile_m;
+  const int64_t least = std::clamp<int64_t>(round_up(lanes, 16), 16, kLeastLanes);
+  const int64_t deepest = std::max<int64_t>(cache / (least * 64), 1) * step;
+  depth = config.block_k > 0 ? round_up(config.block_k, step) : deepest;
+  if (shallow && config.block_k == 0) depth = step * (rows <= kShallowRows / 4 ? 4 : 8);
+  depth = ceil_div(all, ceil_div(all, depth));
+  depth = std::min(round_up(depth, step), round_up(all, step));
+  const int64_t steps = depth / step;
+  int64_t block = right_resident ? config.block_n : config.block_m;
+  if (block == 0) block = std::max<int64_t>(cache / (steps * 64), unit);
+  block = round_up(ceil_div(lanes, ceil_div(lanes, round_up(block, unit))), unit);  // blocks of equal size
+
+  const int64_t panel = panel_bytes_of(depth), row_bytes = left.lane_stride * bytes_of(left.type);
+  if (right_resident) {
+    block_cols = block;
+    block_rows = std::max<int64_t>(kRowBlockBytes / (steps * 64) / tile_m, 1) * tile_m;
+    const bool far = rows * row_bytes > cache;
+    prefetch = !config.pack_a && far && block_rows == tile_m;
+  } else {
+    block_rows = block;
+    const int64_t bytes = rows <= block_rows ? kGroupBytes : kBlockBytes;
+    block_cols = std::max<int64_t>(bytes / panel, 1) * tile_n;
+  }
+  block_rows = std::min(block_rows, round_up(rows, 16));
+  block_cols = std::min(block_cols, round_up(cols, tile_n));
+}
+
+// The streaming operand is cut among the threads, or the resident one where that has too few tiles.
+std::vector<AmxPiece> AmxPlan::thread_pieces(int64_t groups, int threads) const {
+  const AmxPiece whole{0, rows, 0, cols};
+  if (threads == 1 || groups >= threads) return {whole};
+  const int64_t row_tiles = ceil_div(rows, tile_m), col_tiles = ceil_div(cols, tile_n);
+  const bool by_rows = right_resident ? row_tiles >= threads || row_tiles >= col_tiles
+                                      : col_tiles < threads && row_tiles > col_tiles;
+  const int64_t unit = by_rows ? tile_m : tile_n, extent = by_rows ? rows : cols;
+  const int64_t tiles = by_rows ? row_tiles : col_tiles, parts = std::min<int64_t>(threads, tiles);
+  std::vector<AmxPiece> out;
+  for (int64_t p = 0; p < parts; ++p) {
+    const int64_t from = tiles * p / parts * unit, to = std::min(tiles * (p + 1) / parts * unit, extent);
+    AmxPiece piece = whole;
+    (by_rows ? piece.row0 : piece.col0) = from;
+    (by_rows ? piece.row1 : piece.col1) = to;
+    out.push_back(piece);
+  }
+  return out;
+}
+
+}  // namespace tessera

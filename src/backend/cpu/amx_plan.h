@@ -1,0 +1,61 @@
+// How a product of AMX tiles goes over C: pieces for threads, blocks within a piece, and what a thread keeps
+// in the workspace. Settled once for a kernel; every run follows it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/arch_spec.h"
+#include "core/gemm_view.h"
+#include "core/tile_math.h"
+#include "tessera/kernel_config.h"
+
+namespace tessera {
+
+// An operand as the kernel sees it: the left one's lanes are rows of the product, the right one's are
+// columns.
+struct AmxSide {
+  DType type;
+  int64_t k_stride, lane_stride, group_stride;  // elements
+};
+
+struct AmxPiece {
+  int64_t row0, row1, col0, col1;
+};
+
+struct AmxPlan {
+  AmxPlan(const GemmView& view, const KernelConfig& config, const Instruction& inst, const ArchSpec& arch,
+          int threads);
+
+  bool swap;  // the left operand is B
+  AmxSide left, right;
+  int64_t rows, cols, k;  // of the product as the kernel sees it
+  int group;              // elements of k in a word
+  int64_t step;           // k elements of one tile
+  int tile_m, tile_n;
+  bool right_resident = false;
+  bool prefetch = false;                              // the next row block is asked for while one is used
+  int64_t depth = 0, block_rows = 0, block_cols = 0;  // of a block
+  std::vector<AmxPiece> pieces;                       // of one group's C
+
+  bool deep() const { return depth < k; }  // several blocks along k: sums of the whole block are kept
+  int64_t panels() const { return block_cols / tile_n; }
+  int64_t steps_of(int64_t some_k) const { return ceil_div(some_k, step); }
+  int64_t panel_bytes_of(int64_t some_k) const { return steps_of(some_k) * 64 * tile_n; }
+  int64_t packed_group_bytes() const { return panel_bytes_of(k) * ceil_div(cols, tile_n); }
+  // Of rows of patches: an odd number of cache lines, so that those of a tile lie in sets of their own.
+  int64_t patch_stride(int64_t some_k) const { return (steps_of(some_k) | 1) * 64; }
+  int64_t sums_stride() const;  // of one panel and row block
+
+  // Bytes of a thread's workspace: sums between blocks of k, rows of the left operand, panels of the right
+  // one, where rows of C lie.
+  int64_t sums_bytes = 0, left_bytes = 0, right_bytes = 0, table_bytes = 0;
+  int64_t thread_bytes() const { return sums_bytes + left_bytes + right_bytes + table_bytes; }
+
+ private:
+  void choose_blocks(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);
+  int64_t most_rows() const;  // of a piece, so that the sums it keeps between blocks of k are bounded
+  std::vector<AmxPiece> thread_pieces(int64_t groups, int threads) const;
+};
+
+}  // namespace tessera
