@@ -109,8 +109,7 @@ constexpr Rule kRules[] = {
     {"patches",
      ~family_set(Family::cpu_packed, Family::cpu_amx, Family::cpu_groups, Family::cpu_winograd,
                  Family::cpu_scatter),
-     0,
-     [](V v, C, A) { return v.plain(); },
+     0, [](V v, C, A) { return v.plain(); },
      "this family reads matrices, not patches of images; cpu_packed and cpu_amx gather them, cpu_groups "
      "walks them"},
     {"channels_first", ~kCpuFamilies, 0, [](V v, C, A) { return !v.channels_first; },
