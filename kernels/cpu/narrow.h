@@ -17,7 +17,7 @@ struct Narrow {
   static constexpr int kLeastRows = 64;  // that are worth laying the words out for
 #ifdef __AVX512F__
   static constexpr bool kPossible =
-      L == 16 && C::tile_n == L && !C::swap_ab && !C::preshuffle && E::kNoSteps && !E::kIntAcc &&
+      L == 16 && C::tile_n == L && !C::swap_ab && E::kNoSteps && !E::kIntAcc &&
       bytes_of(Math::kRow) * kGroup == 4 &&
       (C::type_out == Type::f32 || C::type_out == Type::bf16 || C::type_out == Type::f16);
 #else
@@ -70,14 +70,22 @@ struct Narrow {
 
   static __attribute__((noinline)) void run(const UnpackedArgs& args) {
     const long long n = args.n, words = args.k / kGroup;
-    Stage<C> staged;
-    staged.take_cols(static_cast<const char*>(args.b), args.b_col_bytes, args.b_k_bytes, n, args.k);
     alignas(64) unsigned weights[L][L];
-    U index;
-    for (int i = 0; i < L; ++i) {
-      for (long long w = 0; w < words; ++w) weights[w][i] = staged.cols[w][i % n];
-      index[i] = static_cast<unsigned>(i / n * words);
+    auto lay_out = [&](const auto& cols) {
+      for (long long w = 0; w < words; ++w) {
+        for (int i = 0; i < L; ++i) weights[w][i] = cols[w][i % n];
+      }
+    };
+    if constexpr (C::preshuffle) {  // the only panel, of L columns
+      typedef unsigned __attribute__((may_alias)) Panel[L];
+      lay_out(static_cast<const Panel*>(args.b));
+    } else {
+      Stage<C> staged;
+      staged.take_cols(static_cast<const char*>(args.b), args.b_col_bytes, args.b_k_bytes, n, args.k);
+      lay_out(staged.cols);
     }
+    U index;
+    for (int i = 0; i < L; ++i) index[i] = static_cast<unsigned>(i / n * words);
     // Whole vectors of A are read, also by the last sums.
     const long long step = kTile * L / n, readable = args.m - (L + words - 1) / words;
     long long row = args.row_begin;

@@ -109,7 +109,6 @@ class Unpacked : public testing::Test {
   }
 };
 
-// A column of a row-major B is contiguous along k when it is the only one.
 // Several rows of C in a vector: whole turns of them and less, up to the last byte of A.
 TEST_F(Unpacked, NarrowRowsSideBySide) {
   if (!runs_here("x86_avx512_bf16")) GTEST_SKIP();
@@ -124,16 +123,23 @@ TEST_F(Unpacked, NarrowRowsSideBySide) {
                        gemm(m, n, words, " dtype=f32 layout=rrr"), threads);
           expect_right("x86_avx512_bf16", "cpu_direct tile=5x16 inst=1x16x2",
                        gemm(m, n, 2 * words, " dtype=bf16 layout=rcr"), threads);
+          expect_right("x86_avx512_bf16", "cpu_direct tile=16x16 inst=1x16x1 preshuffle=1",
+                       gemm(m, n, words, " dtype=f32 layout=rcr prepack=b"), threads);
+          expect_right("x86_avx512_bf16", "cpu_direct tile=5x16 inst=1x16x2 preshuffle=1",
+                       gemm(m, n, 2 * words, " dtype=bf16 layout=rrr prepack=b"), threads);
         }
       }
     }
   }
   expect_right("x86_avx512_bf16", "cpu_direct tile=16x16 inst=1x16x2",
                "conv_fwd n=3 c=8 k=8 in=21x17 filter=1x1 dtype=bf16", 2);
+  expect_right("x86_avx512_bf16", "cpu_direct tile=16x16 inst=1x16x2 preshuffle=1",
+               "conv_fwd n=3 c=8 k=8 in=21x17 filter=1x1 dtype=bf16 prepack=b", 2);
   expect_right("x86_avx512_bf16", "cpu_direct tile=16x16 inst=1x16x2",
                "conv_fwd n=3 c=8 k=8 in=21x17 filter=1x1 dtype=bf16 epilogue=bias alpha=2 beta=1", 2);
 }
 
+// A column of a row-major B is contiguous along k when it is the only one.
 TEST_F(Unpacked, DotOverTheOnlyColumnOfARowMajorB) {
   expect_right("x86_avx512", "cpu_dot tile=1x8 inst=1x16x1 swap_ab=1",
                "gemm m=997 n=1 k=203 dtype=f32 layout=rrr");
