@@ -58,6 +58,12 @@ void sum_panel(const uint32_t* words, const PanelShape& shape, uint32_t* correct
   }
 }
 
+// Whether a correction, if there is any, is made while words are at hand; else from the panel.
+template <class W>
+bool sums_on_the_way(const uint32_t* correction) {
+  return W::kRaw && W::kGroup == 4 && correction && __builtin_cpu_supports("avx512vnni");
+}
+
 // Up to 16 words of each row, in a line each.
 template <class W, bool kAll>
 inline void copy_words(const Rows& rows, int64_t elements, char* copy) {
@@ -152,7 +158,7 @@ void pack_along_k(const PanelSource& s, const PanelShape& shape, uint32_t* words
   constexpr int64_t kChunk = 1024 * W::kGroup, kBlock = 16 * W::kGroup;
   const bool stream = shape.stream && reinterpret_cast<uintptr_t>(words) % 64 == 0 && shape.width % 16 == 0;
   auto pack = stream ? transpose_lanes<W, true, false> : transpose_lanes<W, false, false>;
-  const bool sums = W::kRaw && W::kGroup == 4 && correction && __builtin_cpu_supports("avx512vnni");
+  const bool sums = sums_on_the_way<W>(correction);
   if constexpr (W::kRaw && W::kGroup == 4) {
     if (sums) pack = transpose_lanes<W, false, true>;
   }
@@ -179,11 +185,19 @@ struct Step {
         words(static_cast<__mmask16>((1u << at_most(width - kVectors * 16, 16)) - 1)) {}
 
   inline void operator()(const char* row, uint32_t* to) const {
+    if constexpr (W::kRaw && W::kBytes == 1 && kVectors == 4) return interleave_64(row, k_bytes, to);
 #pragma GCC unroll 8
     for (int i = 0; i < kVectors; ++i)
       _mm512_storeu_si512(to + i * 16, W::along_lanes(row + i * 16 * W::kBytes, k_bytes, W::kGroup, 16));
     if constexpr (kRest)
       _mm512_mask_storeu_epi32(to + kVectors * 16, words, part(row + kVectors * 16 * W::kBytes));
+  }
+
+  // To the sums of lanes the bytes of their words.
+  inline void add(const uint32_t* at, __m512i* sums) const {
+#pragma GCC unroll 8
+    for (int i = 0; i < kVectors; ++i) add_words(sums[i], _mm512_loadu_si512(at + i * 16));
+    if constexpr (kRest) add_words(sums[kVectors], _mm512_maskz_loadu_epi32(words, at + kVectors * 16));
   }
 
  private:
@@ -203,9 +217,10 @@ struct Step {
 // Rows this far apart are not seen coming by the hardware, and are not at hand either.
 constexpr int64_t kFarRow = 256, kFarBytes = int64_t{32} << 10;
 
-// The whole steps of the lanes from `lane` on.
+// The whole steps of the lanes from `lane` on; what the bytes of their words add up to, where there are
+// `sums`.
 template <class W, int kVectors, bool kRest>
-void whole_steps(const PanelSource& s, const PanelShape& shape, int lane, uint32_t* words) {
+void whole_steps(const PanelSource& s, const PanelShape& shape, int lane, uint32_t* words, __m512i* sums) {
   constexpr int64_t kAhead = 8;
   const int64_t k_bytes = s.k_stride * W::kBytes, steps = shape.depth / W::kGroup;
   const int64_t step_bytes = W::kGroup * k_bytes, width = shape.width;
@@ -213,40 +228,60 @@ void whole_steps(const PanelSource& s, const PanelShape& shape, int lane, uint32
   const Step<W, kVectors, kRest> step(k_bytes, live, shape.width - lane);
   const char* row = s.data + lane * W::kBytes;
   words += lane;
+  auto pack = [&] {
+    step(row, words);
+    if constexpr (W::kRaw && W::kGroup == 4) {
+      if (sums) step.add(words, sums);
+    }
+    row += step_bytes;
+    words += width;
+  };
   int64_t i = 0;
   if (k_bytes >= kFarRow && k_bytes * shape.depth >= kFarBytes) {
     const int64_t end = shape.more ? steps : steps - kAhead;
-    for (; i < end; ++i, row += step_bytes, words += width) {
+    for (; i < end; ++i) {
       const char* ahead = row + kAhead * step_bytes;
       for (int j = 0; j < W::kGroup; ++j, ahead += k_bytes) {
         for (int b = 0; b < live * W::kBytes; b += 64) _mm_prefetch(ahead + b, _MM_HINT_T0);
       }
-      step(row, words);
+      pack();
     }
   }
-  for (; i < steps; ++i, row += step_bytes, words += width) step(row, words);
+  for (; i < steps; ++i) pack();
 }
 
 template <class W>
-void pack_along_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* words) {
-  using Steps = void (*)(const PanelSource&, const PanelShape&, int lane, uint32_t*);
+void pack_along_lanes(const PanelSource& s, const PanelShape& shape, uint32_t* words, uint32_t* correction) {
+  using Steps = void (*)(const PanelSource&, const PanelShape&, int lane, uint32_t*, __m512i*);
   static constexpr Steps kSteps[][2] = {{nullptr, whole_steps<W, 0, true>},
                                         {whole_steps<W, 1, false>, whole_steps<W, 1, true>},
                                         {whole_steps<W, 2, false>, whole_steps<W, 2, true>},
                                         {whole_steps<W, 3, false>, whole_steps<W, 3, true>},
                                         {whole_steps<W, 4, false>, nullptr}};
   constexpr int kMost = 64;  // lanes at a time
-  for (int lane = 0; lane < shape.live; lane += kMost) {
-    const int live = at_most(shape.live - lane, kMost);
-    kSteps[live / 16][live % 16 > 0](s, shape, lane, words);
-  }
   const int64_t steps = shape.depth / W::kGroup, k_bytes = s.k_stride * W::kBytes;
   const int rest = static_cast<int>(shape.depth - steps * W::kGroup);
-  const char* row = s.data + steps * W::kGroup * k_bytes;
-  for (int lane = 0; rest > 0 && lane < shape.live; lane += 16) {
-    store_words(words + steps * shape.width + lane, at_most(shape.width - lane, 16),
-                W::along_lanes(row + lane * W::kBytes, k_bytes, rest, at_most(shape.live - lane, 16)));
+  const char* const last_row = s.data + steps * W::kGroup * k_bytes;
+  uint32_t* const last = words + steps * shape.width;
+  const bool sum = sums_on_the_way<W>(correction);
+  for (int lane = 0; lane < shape.live; lane += kMost) {
+    const int live = at_most(shape.live - lane, kMost);
+    __m512i sums[kMost / 16] = {};
+    kSteps[live / 16][live % 16 > 0](s, shape, lane, words, sum ? sums : nullptr);
+    for (int i = lane; i < lane + live; i += 16) {
+      const int written = at_most(shape.width - i, 16);
+      const auto lanes = static_cast<__mmask16>((1u << written) - 1);
+      __m512i& total = sums[(i - lane) / 16];
+      if (rest > 0) {
+        const __m512i word =
+            W::along_lanes(last_row + i * W::kBytes, k_bytes, rest, at_most(shape.live - i, 16));
+        store_words(last + i, written, word);
+        if (sum) add_words(total, word);
+      }
+      if (sum) Correction{correction, true}.take_off(i, lanes, total);
+    }
   }
+  if (correction && !sum) sum_panel(words, shape, correction);
 }
 
 template <class W>
@@ -306,7 +341,7 @@ struct Row {
   DType memory;
   int group;
   void (*along_k)(const PanelSource&, const PanelShape&, uint32_t*, uint32_t* correction);
-  void (*along_lanes)(const PanelSource&, const PanelShape&, uint32_t*);
+  void (*along_lanes)(const PanelSource&, const PanelShape&, uint32_t*, uint32_t* correction);
   void (*rows)(const PanelSource&, int64_t, int64_t, int64_t, void*);
 };
 template <DType kType, int kGroup>
@@ -337,8 +372,7 @@ void pack_panel_avx512(const PanelSource& s, const PanelShape& shape, void* pane
   if (s.k_stride == 1) {
     packer->along_k(s, shape, words, correction);
   } else {
-    packer->along_lanes(s, shape, words);
-    if (correction) sum_panel(words, shape, correction);
+    packer->along_lanes(s, shape, words, correction);
   }
   if (shape.stream) _mm_sfence();
   if (s.flip_sign) flip_signs(words, steps * shape.width);
