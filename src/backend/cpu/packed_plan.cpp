@@ -22,7 +22,7 @@ constexpr int64_t kInPlaceDepth = 128;
 constexpr int64_t kRowsAtHand = 32, kRowBytesAtHand = 32768;
 
 // Of k, done before the first line of C would be there that was fetched at their beginning.
-constexpr int64_t kFewSteps = 16;
+constexpr int64_t kFewSteps = 64;
 
 // Dot products of 16-bit pairs that the processor has under way at a time.
 constexpr int kSumsInFlight = 12;

@@ -43,9 +43,9 @@ TEST(PackedPanels, NoneOfOneVectorIsLast) {
 TEST(PackedPanels, FetchCWhereItsTilesTakeLong) {
   const auto far = [](const char* sizes) { return plan_of(sizes, "5x64").far_c; };
   EXPECT_EQ(far("m=20800 n=256 k=12"), tsr::kFarIgnored);
-  EXPECT_EQ(far("m=20800 n=256 k=64"), tsr::kFarFetched);
+  EXPECT_EQ(far("m=20800 n=256 k=256"), tsr::kFarFetched);
   EXPECT_EQ(far("m=2080000 n=256 k=12"), tsr::kFarStreamed);
-  EXPECT_EQ(far("m=200 n=256 k=64"), tsr::kFarIgnored);
+  EXPECT_EQ(far("m=200 n=256 k=256"), tsr::kFarIgnored);
 }
 
 TEST(PackedPanels, Right) {
