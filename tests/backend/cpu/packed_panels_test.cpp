@@ -10,15 +10,11 @@ namespace {
 
 constexpr const char* kArch = "x86_avx512_bf16";
 
-PackedPlan plan_of(const char* sizes, const char* tile) {
+std::vector<int64_t> panels(const char* sizes, const char* tile) {
   const ArchSpec arch = find_arch(kArch);
   const GemmView view = lower(Problem::parse("gemm dtype=bf16 " + std::string(sizes)));
   const KernelConfig c = testing_cpu::config("cpu_packed inst=1x16x2 tile=" + std::string(tile));
-  return PackedPlan(view, c, *arch.find_instruction(view.a.type, view.b.type, c), arch, 1, false);
-}
-
-std::vector<int64_t> panels(const char* sizes, const char* tile) {
-  const PackedPlan plan = plan_of(sizes, tile);
+  const PackedPlan plan(view, c, *arch.find_instruction(view.a.type, view.b.type, c), arch, 1, false);
   std::vector<int64_t> out;
   for (int64_t n = 0; n < plan.n; n += out.back()) out.push_back(plan.panel_cols(n, plan.n));
   return out;
@@ -36,16 +32,6 @@ TEST(PackedPanels, NoneOfOneVectorIsLast) {
   EXPECT_EQ(panels("m=64 n=48 k=64", "14x32"), (Panels{32, 16}));
   EXPECT_EQ(panels("m=64 n=16 k=64", "8x48"), (Panels{16}));
   EXPECT_EQ(panels("m=64 n=64 k=64 prepack=b", "8x48"), (Panels{48, 16}));
-}
-
-// Lines of a C beyond L2 are fetched where a tile takes long enough for that, and it is written past the
-// caches where they do not hold it.
-TEST(PackedPanels, FetchCWhereItsTilesTakeLong) {
-  const auto far = [](const char* sizes) { return plan_of(sizes, "5x64").far_c; };
-  EXPECT_EQ(far("m=20800 n=256 k=12"), tsr::kFarIgnored);
-  EXPECT_EQ(far("m=20800 n=256 k=256"), tsr::kFarFetched);
-  EXPECT_EQ(far("m=2080000 n=256 k=12"), tsr::kFarStreamed);
-  EXPECT_EQ(far("m=200 n=256 k=256"), tsr::kFarIgnored);
 }
 
 TEST(PackedPanels, Right) {
