@@ -2,7 +2,7 @@
 // registers while each column that is read feeds every tap it meets.
 #pragma once
 
-#include "cpu/groups_math.h"
+#include "cpu/groups_weights.h"
 
 namespace tsr {
 
@@ -301,134 +301,8 @@ struct GroupsLines {
     if constexpr (kStreams) asm volatile("sfence" ::: "memory");
   }
 
-  // Rows of weights that are contiguous per lane, turned.
-  static __attribute__((noinline)) void turn_weights(const GroupsArgs& args) {
-    const char* from = static_cast<const char*>(args.other);
-    constexpr Type kAs = M::kDot ? Type::f32 : M::kOther;  // words are copied
-    constexpr int kSize = M::kDot ? 4 : bytes_of(M::kOther);
-    const long long taps = args.taps_d * args.taps_h * kTaps, length = taps * M::kSteps;
-    for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
-      float* panel = args.panels + q * length * C::tile_n;
-      for (int v = 0; v < V; ++v) {
-        long long tap = 0, c = 0, tap_line = 0, tap_w = 0;
-        for (long long e = 0; e < length; e += L) {
-          U block[L];
-          const Part part(length - e);
-          TSR_UNROLL for (int i = 0; i < L; ++i) {
-            const long long o = M::first_channel(args, q) + M::channel(v, i);
-            const long long row = C::joined > 1 ? o % M::kOuter : o;
-            block[i] = o < args.out_channels
-                           ? as_bits<L>(load_floats<L, kAs>(from + (row * length + e) * kSize, part))
-                           : U{};
-          }
-          transpose<L>(block);
-          alignas(64) unsigned turned[L][L];
-          TSR_UNROLL for (int i = 0; i < L; ++i) store_whole(turned[i], block[i]);
-          for (int i = 0; i < L && e + i < length; ++i) {
-            store_whole(panel + ((tap_line * M::kSteps + c) * kTaps + tap_w) * C::tile_n + v * L,
-                        load_whole<U>(turned[i]));
-            const bool next = M::kBackward || ++c == M::kSteps;
-            if (!next) continue;
-            if (!M::kBackward) c = 0;
-            if (++tap_w == kTaps) tap_w = 0, ++tap_line;
-            if (++tap == taps) tap = tap_w = tap_line = 0, ++c;
-          }
-        }
-      }
-    }
-  }
-
-  static constexpr int kAtOnce = M::kInner / M::kSteps;
-
-  // Weights of neighbouring lanes, and where words hold two channels those `next` bytes behind.
-  static TSR_INLINE U weights(const char* p, long long next, Part part) {
-    const U u = as_bits<L>(load_floats<L, M::kOther>(p, part));
-    if constexpr (!M::kDot) return u;
-    return as_bits<L>(load_floats<L, M::kOther>(p + next, part)) | u >> 16;
-  }
-
-  // Backward: the lanes of one group are contiguous, groups lie apart.
-  static __attribute__((noinline)) void join_weights(const GroupsArgs& args) {
-    const char* from = static_cast<const char*>(args.other);
-    constexpr int kSize = bytes_of(M::kOther);
-    const long long taps = args.taps_d * args.taps_h * kTaps;
-    float* to = args.panels + args.chunk_begin * taps * M::kSteps * C::tile_n;
-    for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
-      for (long long line = 0; line < args.taps_d * args.taps_h; ++line) {
-        for (int c = 0; c < M::kSteps; ++c) {
-          for (int t = 0; t < kTaps; ++t) {
-            for (int v = 0; v < V; ++v, to += L) {
-              store_whole(to, U{});
-              for (int l = 0; l < M::kUsed;) {
-                const long long o = M::first_channel(args, q) + M::channel(v, l);
-                if (o >= args.out_channels) break;
-                const long long g = C::joined > 1 ? 0 : o / M::kOuter, i = o % M::kOuter;
-                const char* p =
-                    from +
-                    (((g * M::kSteps + c) * kAtOnce * taps + line * kTaps + t) * M::kOuter + i) * kSize;
-                store_part(reinterpret_cast<unsigned*>(to + l), L - l,
-                           weights(p, taps * M::kOuter * kSize, Part(least(M::kOuter - i, L))));
-                l += static_cast<int>(M::kOuter - i);
-              }
-            }
-          }
-        }
-      }
-    }
-  }
-
-  static __attribute__((noinline)) void block_weights(const GroupsArgs& args) {
-    const GroupsBlocks& at = args.blocks;
-    const long long floats = args.taps_d * args.taps_h * M::kSteps * kSlot;
-    for (long long i = 0; i < floats; i += L) store_whole(args.panels + i, U{});
-    for (int y = 0; y < C::block_h; ++y) {
-      for (int tap_h = 0; tap_h < at.filter_h; ++tap_h) {
-        const long long h = met(y * at.pixel_h - tap_h * at.dilation_h, at.at_h, at.first_h);
-        if (h < 0) continue;
-        for (int x = 0; x < C::block_w; ++x) {
-          for (int tap_w = 0; tap_w < at.filter_w; ++tap_w) {
-            const long long w = met(x * at.pixel_w - tap_w * at.dilation_w, at.at_w, at.first_w);
-            if (w < 0) continue;
-            for (long long d = 0; d < args.taps_d; ++d) {
-              block_tap(args, (d * at.filter_h + tap_h) * at.filter_w + tap_w,
-                        args.panels + ((d * args.taps_h + h) * M::kSteps * kTaps + w) * L +
-                            (y * C::block_w + x) * M::kOuter);
-            }
-          }
-        }
-      }
-    }
-  }
-  // Of the taps of a block, the one that meets a coordinate; -1: none does.
-  static TSR_INLINE long long met(long long distance, long long at, long long first) {
-    return distance % at == 0 ? distance / at - first : -1;
-  }
-  // The filter's own tap, to the lanes of one pixel.
-  static TSR_INLINE void block_tap(const GroupsArgs& args, long long tap, float* to) {
-    const GroupsBlocks& at = args.blocks;
-    const char* from = static_cast<const char*>(args.other) + tap * at.tap_apart * M::kOtherSize;
-    const long long next = at.inner_apart * M::kOtherSize;
-    for (int k = 0; k < M::kSteps; ++k, from += kAtOnce * next, to += kSlot) {
-      if (at.outer_apart == 1) {
-        store_part(reinterpret_cast<unsigned*>(to), M::kOuter, weights(from, next, Part(M::kOuter)));
-        continue;
-      }
-      for (int o = 0; o < M::kOuter; ++o) {
-        const char* p = from + o * at.outer_apart * M::kOtherSize;
-        store_part(reinterpret_cast<unsigned*>(to + o), 1, weights(p, next, Part(1)));
-      }
-    }
-  }
-
   static TSR_INLINE void run(const GroupsArgs& args) {
-    if (args.phase == GroupsPhase::lines) return lines(args);
-    if constexpr (M::kBlocked) {
-      block_weights(args);
-    } else if constexpr (M::kBackward && (M::kOuter > 1 || M::kDot)) {
-      join_weights(args);
-    } else {
-      turn_weights(args);
-    }
+    args.phase == GroupsPhase::lines ? lines(args) : GroupsWeights<C>::run(args);
   }
 };
 

@@ -1,37 +1,12 @@
 // What the kernels of cpu_groups share: which column of a line meets which tap, and what lies in the lanes.
 #pragma once
 
+#include "cpu/each.h"
 #include "cpu/groups_walk.h"
 #include "cpu/multiply.h"
 #include "cpu/unpacked.h"
 
 namespace tsr {
-
-template <int I>
-struct Int {
-  static constexpr int value = I;
-};
-template <class F, int... I>
-TSR_INLINE void each(const F& f, Seq<I...>) {
-  (f(Int<I>()), ...);
-}
-// f(Int<0>()), f(Int<1>()), ...: a loop whose index is a constant.
-template <int N, class F>
-TSR_INLINE void each(const F& f) {
-  each(f, typename MakeSeq<N>::type());
-}
-
-// Keeps a value in a register, where the compiler would rather read it from memory for every use.
-template <class T>
-TSR_INLINE void hold(T& x) {
-#ifdef __AVX512F__
-  asm("" : "+v"(x));
-#else
-  asm("" : "+x"(x));
-#endif
-}
-// The same for a pointer, of which the compiler would make one per use.
-TSR_INLINE void hold(const char*& p) { asm("" : "+r"(p)); }
 
 template <int W, bool kSecond>
 struct Interleave {
