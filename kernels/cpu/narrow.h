@@ -73,7 +73,7 @@ struct Narrow {
     alignas(64) unsigned weights[L][L];
     auto lay_out = [&](const auto& cols) {
       for (long long w = 0; w < words; ++w) {
-        for (int i = 0; i < L; ++i) weights[w][i] = cols[w][i % n];
+        for (int i = 0; i < L; ++i) weights[w][i] = cols[w][i & (n - 1)];
       }
     };
     if constexpr (C::preshuffle) {  // the only panel, of L columns
