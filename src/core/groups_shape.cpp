@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "core/cache_line.h"
+#include "core/caches.h"
 #include "core/tile_math.h"
 #include "cpu/groups_lanes.h"
 
@@ -132,7 +133,7 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
 bool groups_stream(const GemmView& v, const KernelConfig& c, const ArchSpec& a) {
   const GroupsShape s = groups_shape(v, c);
   const int64_t size = bytes_of(v.c.type), pixel = v.groups * s.outer * size;
-  const bool lost = pixel * v.m > a.l3.bytes / 2 || v.bytes() > static_cast<double>(a.l3.bytes);
+  const bool lost = past_caches(pixel * v.m, a) || v.bytes() > static_cast<double>(a.l3.bytes);
   return !s.gradient && !s.blocked && v.epilogue.empty() &&
          (v.c.type == DType::f32 || v.c.type == DType::bf16) && lost && pixel % kCacheLine == 0 &&
          s.chunk == c.tile_n && s.chunk * size % kCacheLine == 0;

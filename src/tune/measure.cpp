@@ -28,12 +28,6 @@ void sweep_caches() {
 
 constexpr double kMaxRepeats = 1 << 22;
 
-double median(std::vector<double> s) {
-  const auto middle = s.begin() + static_cast<ptrdiff_t>(s.size() / 2);
-  std::nth_element(s.begin(), middle, s.end());
-  return *middle;
-}
-
 // Standard error of the median as a share of it, from the median distance to it.
 double uncertainty(const std::vector<double>& s) {
   const double m = median(s);
@@ -60,6 +54,12 @@ int calibrate(const SelfTimed& work, double batch_us) {
 }
 
 }  // namespace
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 std::vector<Timing> measure(std::span<const Repeated> candidates, const MeasureOptions& options) {
   std::vector<SelfTimed> work;

@@ -34,6 +34,8 @@ struct Timing {
   std::vector<double> all;  // the samples in the order they were taken
 };
 
+double median(std::vector<double> values);  // of at least one; the upper of two in the middle
+
 // Rounds over all candidates, each round starting with another one, so that drift of the machine hits all
 // alike.
 std::vector<Timing> measure(std::span<const Repeated> candidates, const MeasureOptions& options = {});

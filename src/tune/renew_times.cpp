@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "tessera/error.h"
+#include "tune/measure.h"
 
 namespace tessera {
 namespace {
@@ -25,16 +26,9 @@ class Levels {
     const auto own = families_.find(f);
     return own == families_.end() ? all() : median(own->second);
   }
-  std::optional<double> all() const { return median(all_); }
+  std::optional<double> all() const { return all_.empty() ? std::nullopt : std::optional(median(all_)); }
 
  private:
-  static std::optional<double> median(std::vector<double> ratios) {
-    if (ratios.empty()) return {};
-    const auto middle = ratios.begin() + static_cast<ptrdiff_t>(ratios.size() / 2);
-    std::nth_element(ratios.begin(), middle, ratios.end());
-    return *middle;
-  }
-
   std::vector<double> all_;
   std::map<Family, std::vector<double>> families_;
 };

@@ -1,7 +1,5 @@
 #include "backend/cpu/amx.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "backend/cpu/amx_lines.h"
 #include "backend/cpu/amx_plan.h"
 #include "backend/cpu/arena.h"
+#include "backend/cpu/deal_out.h"
 #include "backend/cpu/gather.h"
 #include "backend/cpu/pack.h"
 #include "backend/cpu/pack_tiles.h"
@@ -33,15 +32,9 @@ class AmxKernel : public PartKernel {
     const tsr::EpilogueArgs epilogue = epilogue_args(buffers);
     const int64_t tasks = view_.groups * static_cast<int64_t>(plan_.pieces.size());
     char* space = static_cast<char*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
-    const int threads = busy_threads();
-    if (threads == 1) {
-      for (int64_t t = 0; t < tasks; ++t) run_task(buffers, t, epilogue, space);
-      return;
-    }
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t t = 0; t < tasks; ++t) {
-      run_task(buffers, t, epilogue, space + omp_get_thread_num() * plan_.thread_bytes());
-    }
+    deal_out(tasks, busy_threads(), [&](int64_t t, int thread) {
+      run_task(buffers, t, epilogue, space + thread * plan_.thread_bytes());
+    });
   }
 
   size_t workspace_bytes() const override {

@@ -9,6 +9,7 @@
 
 #include "backend/cpu/arena.h"
 #include "backend/cpu/cpu_kernel.h"
+#include "backend/cpu/deal_out.h"
 #include "backend/cpu/gather.h"
 #include "backend/cpu/line_copies.h"
 #include "backend/cpu/pack.h"
@@ -111,18 +112,13 @@ class AmxLinesKernel : public PartKernel {
 
   void pack_groups(const char* b, const Operand& o, char* out) const {
     const int64_t panels = columns(), all = view_.groups * panels;
-    auto pack = [&](int64_t i) {
+    constexpr double kWorthThreads = 1 << 18;  // elements
+    const bool worth =
+        static_cast<double>(view_.k) * static_cast<double>(view_.n * view_.groups) >= kWorthThreads;
+    deal_out(all, worth ? threads_ : 1, [&](int64_t i, int) {
       const int64_t g = i / panels, n = i % panels * config_.tile_n;
       pack_columns(b + g * o.group_stride * element_, o, n, out + i * panel_bytes());
-    };
-    constexpr double kWorthThreads = 1 << 18;  // elements
-    if (threads_ == 1 ||
-        static_cast<double>(view_.k) * static_cast<double>(view_.n * view_.groups) < kWorthThreads) {
-      for (int64_t i = 0; i < all; ++i) pack(i);
-      return;
-    }
-#pragma omp parallel for num_threads(threads_) schedule(static)
-    for (int64_t i = 0; i < all; ++i) pack(i);
+    });
   }
 
   void pack_columns(const char* b, const Operand& o, int64_t n, char* out) const {

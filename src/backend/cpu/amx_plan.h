@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/arch_spec.h"
+#include "core/cache_line.h"
 #include "core/gemm_view.h"
 #include "core/tile_math.h"
 #include "tessera/kernel_config.h"
@@ -44,7 +45,7 @@ struct AmxPlan {
   int64_t panel_bytes_of(int64_t some_k) const { return steps_of(some_k) * 64 * tile_n; }
   int64_t packed_group_bytes() const { return panel_bytes_of(k) * ceil_div(cols, tile_n); }
   // Of rows of patches: an odd number of cache lines, so that those of a tile lie in sets of their own.
-  int64_t patch_stride(int64_t some_k) const { return (steps_of(some_k) | 1) * 64; }
+  int64_t patch_stride(int64_t some_k) const { return odd_lines(steps_of(some_k) * 64); }
   int64_t sums_stride() const;  // of one panel and row block
 
   // Bytes of a thread's workspace: sums between blocks of k, rows of the left operand, panels of the right

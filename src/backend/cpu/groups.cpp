@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "backend/cpu/arena.h"
-#include "backend/cpu/caches.h"
+#include "backend/cpu/deal_out.h"
+#include "core/caches.h"
 #include "core/groups_shape.h"
 #include "core/tile_math.h"
 #include "cpu/groups_abi.h"
@@ -201,22 +202,20 @@ class GroupsKernel : public CpuKernel {
 
   void over_chunks(const tsr::GroupsArgs& whole, tsr::GroupsPhase phase) const {
     const int threads = static_cast<int>(std::min<int64_t>(threads_, shape_.chunks));
-    auto part = [&](int p) {
+    auto part = [&](int64_t p, int) {
       tsr::GroupsArgs args = whole;
       args.phase = phase;
       args.chunk_begin = shape_.chunks * p / threads;
       args.chunk_end = shape_.chunks * (p + 1) / threads;
       entry_(&args);
     };
-    if (threads == 1) return part(0);
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int p = 0; p < threads; ++p) part(p);
+    deal_out(threads, threads, part);
   }
 
   // Sums of the filter's gradient go to a panel for each part.
   void over_lines(const tsr::GroupsArgs& whole) const {
     const int parts = static_cast<int>(shape_.gradient ? parts_ : std::min<int64_t>(threads_, lines_));
-    auto part = [&](int p) {
+    auto part = [&](int64_t p, int) {
       tsr::GroupsArgs args = whole;
       args.phase = tsr::GroupsPhase::lines;
       if (shape_.gradient) args.panels += p * args.panel_part;
@@ -224,9 +223,7 @@ class GroupsKernel : public CpuKernel {
       args.line_end = lines_ * (p + 1) / parts;
       entry_(&args);
     };
-    if (parts == 1) return part(0);
-#pragma omp parallel for num_threads(parts) schedule(static)
-    for (int p = 0; p < parts; ++p) part(p);
+    deal_out(parts, parts, part);
   }
 
   GroupsShape shape_;

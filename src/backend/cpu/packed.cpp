@@ -1,13 +1,12 @@
 #include "backend/cpu/packed.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "backend/cpu/arena.h"
 #include "backend/cpu/copy_pieces.h"
+#include "backend/cpu/deal_out.h"
 #include "backend/cpu/edge_columns.h"
 #include "backend/cpu/packed_operands.h"
 #include "backend/cpu/packed_plan.h"
@@ -37,17 +36,12 @@ class PackedKernel : public PartKernel {
     const int threads = busy_threads();
     if (plan_.one_block) return run_task(buffers, plan_.tasks[0], epilogue, nullptr, nullptr);
     char* space = static_cast<char*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
-    if (threads == 1) {
-      for (const PackedTask& t : plan_.tasks)
-        run_task(buffers, t, epilogue, space, space + plan_.thread_bytes());
-    } else {
-#pragma omp parallel for num_threads(threads) schedule(static)
-      for (size_t i = 0; i < plan_.tasks.size(); ++i) {
-        run_task(buffers, plan_.tasks[i], epilogue, space + omp_get_thread_num() * plan_.thread_bytes(),
-                 space + threads * plan_.thread_bytes());
-      }
-    }
-    if (config_.split_k > 1) finish_parts(buffers, epilogue, space + threads * plan_.thread_bytes());
+    char* parts = space + threads * plan_.thread_bytes();
+    deal_out(std::ssize(plan_.tasks), threads, [&](int64_t i, int thread) {
+      run_task(buffers, plan_.tasks[static_cast<size_t>(i)], epilogue, space + thread * plan_.thread_bytes(),
+               parts);
+    });
+    if (config_.split_k > 1) finish_parts(buffers, epilogue, parts);
   }
 
   int64_t turns() const override { return plan_.grid_m; }

@@ -5,6 +5,7 @@
 #include "backend/cpu/pack.h"
 #include "backend/cpu/streamed_rows.h"
 #include "core/cache_line.h"
+#include "core/caches.h"
 #include "core/packed_shape.h"
 
 namespace tessera {
@@ -58,7 +59,7 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
   }
   far_c = how_far_c(view, arch);
   choose_depth(view, config);
-  far_b = view.b.extent * bytes_of(view.b.type) > arch.l3.bytes / 2;
+  far_b = past_caches(view.b.extent * bytes_of(view.b.type), arch);
   fetches_b = fetch_pays(view, arch);
   buffers_c = buffer_pays(view, config, inst, arch);
   fetches_a = far_a(view, arch);
@@ -133,12 +134,12 @@ tsr::FarC PackedPlan::how_far_c(const GemmView& view, const ArchSpec& arch) cons
   const int64_t row = view.c.row_stride * bytes_of(view.c.type), bytes = row * (scattered ? view.m : most_m);
   if (bytes <= arch.l2.bytes || (n <= tile_n && !scattered)) return tsr::kFarIgnored;
   if (scattered) return tsr::kFarFetched;
-  if (past_caches(view, arch)) return row % kCacheLine == 0 ? tsr::kFarStreamed : tsr::kFarFetched;
+  if (c_past_caches(view, arch)) return row % kCacheLine == 0 ? tsr::kFarStreamed : tsr::kFarFetched;
   return most_k <= kFewSteps * group ? tsr::kFarIgnored : tsr::kFarFetched;
 }
 
-bool PackedPlan::past_caches(const GemmView& view, const ArchSpec& arch) const {
-  return most_m * view.c.row_stride * bytes_of(view.c.type) > arch.l3.bytes / 2;
+bool PackedPlan::c_past_caches(const GemmView& view, const ArchSpec& arch) const {
+  return past_caches(most_m * view.c.row_stride * bytes_of(view.c.type), arch);
 }
 
 // Rows of such a C that are no lines: lines would be read before parts of them are written, for longer than
@@ -149,7 +150,7 @@ bool PackedPlan::buffer_pays(const GemmView& view, const KernelConfig& config, c
   const int64_t lines = tile_n * bytes_of(view.c.type) / kCacheLine;  // of a panel's row
   const double worth = static_cast<double>(std::min<int64_t>(lines, 3)) / 2;
   return k * arch.dram.bytes_per_cycle < worth * size * inst.flops_per_cycle && far_c == tsr::kFarFetched &&
-         past_caches(view, arch) && !view.c_rows && most_n > tile_n &&
+         c_past_caches(view, arch) && !view.c_rows && most_n > tile_n &&
          view.c.row_stride * bytes_of(view.c.type) % kCacheLine != 0 && arch.vector_bits == 512 &&
          config.split_k == 1 && config.block_m == 0 && depth >= most_k && !b_in_place &&
          panel_b(depth) * ceil_div(most_n, tile_n) <= arch.l2.bytes * 3 / 4;

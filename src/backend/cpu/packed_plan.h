@@ -88,7 +88,7 @@ struct PackedPlan {
                      const ArchSpec& arch) const;
   bool a_fits_in_place(const GemmView& view, const Instruction& inst) const;
   bool fetch_pays(const GemmView& view, const ArchSpec& arch) const;
-  bool past_caches(const GemmView& view, const ArchSpec& arch) const;
+  bool c_past_caches(const GemmView& view, const ArchSpec& arch) const;
   tsr::FarC how_far_c(const GemmView& view, const ArchSpec& arch) const;
   bool buffer_pays(const GemmView& view, const KernelConfig& config, const Instruction& inst,
                    const ArchSpec& arch) const;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backend/cpu/deal_out.h"
 #include "core/cache_line.h"
 #include "core/tile_math.h"
 
@@ -68,16 +69,10 @@ void transpose_all(const T* from, T* to, int64_t count, int64_t rows, int64_t co
   constexpr int64_t kRows = kCacheLine / static_cast<int64_t>(sizeof(T));
   const int64_t strips = ceil_div(rows, kRows), tasks = count * strips;
   const bool worth = count * rows * cols * static_cast<int64_t>(sizeof(T)) >= kWorthThreads;
-  const auto one = [&](int64_t task) {
+  deal_out(tasks, worth ? threads : 1, [&](int64_t task, int) {
     const int64_t matrix = task / strips * rows * cols, row = task % strips * kRows;
     rows_of_one(from + matrix, to + matrix, rows, cols, row, std::min(row + kRows, rows));
-  };
-  if (threads == 1 || !worth) {
-    for (int64_t t = 0; t < tasks; ++t) one(t);
-    return;
-  }
-#pragma omp parallel for num_threads(threads) schedule(static)
-  for (int64_t t = 0; t < tasks; ++t) one(t);
+  });
 }
 
 }  // namespace

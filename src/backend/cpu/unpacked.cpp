@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "backend/cpu/arena.h"
-#include "backend/cpu/caches.h"
 #include "backend/cpu/prepacked_b.h"
+#include "core/caches.h"
 #include "core/tile_math.h"
 #include "cpu/unpacked_abi.h"
 
