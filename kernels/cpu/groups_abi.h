@@ -56,6 +56,7 @@ struct GroupsArgs {
   long long line_block;  // lines that a chunk passes over before the next chunk
   long long tile_block;  // tiles of a result's line that take turns over them before the next ones
   bool fetch;            // operands are larger than the caches: the next block of lines is asked for ahead
+  bool fetch_line;       // the filter's gradient: the next line is asked for as a chunk passes over one
   GroupsBlocks blocks;   // where Config says blocked
   EpilogueArgs epilogue;
 };

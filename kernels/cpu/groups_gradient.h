@@ -51,6 +51,9 @@ struct GroupsGradient {
   }();
   static constexpr int kChannels = channels_of(B), kBands = bands_of(B);
   static constexpr int kBand = (kLines + kBands - 1) / kBands;
+  // One pass over lines, with several products for each vector, has time between its columns for a steady
+  // trickle of what is asked for ahead.
+  static constexpr bool kBetween = kBands == 1 && kTaps > 1 && M::kStride == 1 && !M::kGrouped;
 
   // dY: the lanes as they lie.
   struct OutLanes {
@@ -101,8 +104,42 @@ struct GroupsGradient {
     bool add;                            // to sums there are
     float* sums;                         // of that line of the filter, and those behind it
     Stream<false> next_in, next_out;
+    long long in_line, out_line;  // bytes
     Line line[kMostLines];
   };
+
+  static TSR_INLINE void fetch_blocks(Job& at) {
+    at.next_in.fetch();
+    at.next_out.fetch();
+  }
+
+  // Pixels of a chunk at the columns of a step, into L1.
+  template <int kSize>
+  static TSR_INLINE void fetch_pixels(const char* p, long long apart) {
+    each<B>([&](auto) __attribute__((always_inline)) {
+      each<(V * L * kSize + 63) / 64>([&](auto i) __attribute__((always_inline)) {
+        __builtin_prefetch(p + i.value * 64, 0, 3);
+      });
+      p += apart;
+      hold(p);
+    });
+  }
+  // What the next line adds to this one, or at the last one the first line of the next chunk.
+  static TSR_INLINE void fetch_line(const Job& at, const char* out, const char* in,
+                                    const long long (&apart)[kBand], bool last) {
+    const long long pixel = at.args->in_channels * M::kInSize,
+                    out_pixel = at.args->out_channels * M::kOtherSize;
+    if (!last) {
+      fetch_pixels<M::kOtherSize>(out + at.out_line, out_pixel);
+      fetch_pixels<M::kInSize>(in + apart[kBand - 1] + at.in_line, pixel);
+    } else {
+      fetch_pixels<M::kOtherSize>(out + V * L * M::kOtherSize - (at.lines - 1) * at.out_line, out_pixel);
+      each<kBand>([&](auto r) __attribute__((always_inline)) {
+        fetch_pixels<M::kInSize>(in + apart[r.value] + V * L * M::kInSize - (at.lines - 1) * at.in_line,
+                                 pixel);
+      });
+    }
+  }
 
   // B columns of a line. kAll: every tap of the band meets a line.
   template <bool kEdge, bool kAll, bool kWhole>
@@ -178,7 +215,8 @@ struct GroupsGradient {
     }
   }
 
-  template <bool kWhole>
+  // kAhead: what is asked for ahead is, between columns.
+  template <bool kWhole, bool kAhead = false>
   static __attribute__((noinline)) void band(Job& at) {
     const GroupsArgs& args = *at.args;
     const long long pixel = args.in_channels * M::kInSize, out_pixel = args.out_channels * M::kOtherSize;
@@ -197,10 +235,7 @@ struct GroupsGradient {
                        (M::kSpread ? at.channel * M::kInSize : 0);
     });
     for (int l = 0; l < at.lines; ++l) {
-      if (args.fetch) {
-        at.next_in.fetch();
-        at.next_out.fetch();
-      }
+      if (!kAhead && args.fetch) fetch_blocks(at);
       const Line& line = at.line[l];
       bool live[kBand], any = false, all = kWhole;
       each<kBand>([&](auto r) __attribute__((always_inline)) {
@@ -214,6 +249,8 @@ struct GroupsGradient {
       long long o = 0, in_col = -args.pad_w;
       for (; o < args.out_w;
            o += B, in_col += B * M::kStride, out += B * out_pixel, in += B * M::kStride * pixel) {
+        if (kAhead && args.fetch) fetch_blocks(at);
+        if (kAhead && args.fetch_line) fetch_line(at, out, in, apart, l + 1 == at.lines);
         if (!all) {
           step<true, false, kWhole>(acc, at, out, args.out_w - o, in, apart, live, in_col);
         } else if constexpr (kWhole) {
@@ -257,6 +294,9 @@ struct GroupsGradient {
     }
     const long long in_line = args.in_w * args.in_channels * M::kInSize,
                     out_line = args.out_w * args.out_channels * M::kOtherSize;
+    job.in_line = in_line;
+    job.out_line = out_line;
+    const bool ahead = kBetween && (args.fetch || args.fetch_line);
     // A step reads columns() of X from o * stride - pad on.
     const long long last_inside = args.in_w + args.pad_w - M::template columns<B>();
     job.inside_begin = (args.pad_w + M::kStride - 1) / M::kStride;
@@ -273,8 +313,8 @@ struct GroupsGradient {
     for (long long l0 = args.line_begin, l1; l0 < args.line_end; l0 = l1) {
       l1 = block_end(l0, l0 < whole_end ? whole_end : args.line_end);
       const long long l2 = l1 < args.line_end ? block_end(l1, args.line_end) : l1;
-      const long long turns =
-          (l1 - l0) * (args.chunk_end - args.chunk_begin) * kBands * (M::kInner / kChannels);
+      const long long turns = (l1 - l0) * (args.chunk_end - args.chunk_begin) * kBands *
+                              (ahead ? (args.out_w + B - 1) / B : M::kInner / kChannels);
       job.next_in = groups_next_lines<M::kInSize>(args, l1, l2, turns);
       if (args.fetch) {
         const char* dy = static_cast<const char*>(args.other) + GroupsLine(args, l1).line() * out_line;
@@ -309,7 +349,13 @@ struct GroupsGradient {
 #pragma GCC unroll 1
           for (job.channel = 0; job.channel < M::kInner;
                job.channel += kChannels, job.sums += kChannels * kSlot) {
-            whole ? band<true>(job) : band<false>(job);
+            if (!whole) {
+              band<false>(job);
+            } else if (kBetween && ahead) {
+              band<true, kBetween>(job);
+            } else {
+              band<true>(job);
+            }
             each<V>([&](auto v) __attribute__((always_inline)) { job.index[v.value] += M::kNext; });
           }
         }

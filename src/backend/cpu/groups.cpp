@@ -7,6 +7,7 @@
 
 #include "backend/cpu/arena.h"
 #include "backend/cpu/deal_out.h"
+#include "core/cache_line.h"
 #include "core/caches.h"
 #include "core/groups_shape.h"
 #include "core/tile_math.h"
@@ -59,6 +60,14 @@ class GroupsKernel : public CpuKernel {
     const double held = !shape_.gradient ? 1.0 / 3 : axes[0].taps > 1 ? 1.0 / 4 : 3.0 / 8;
     fetch_ = view_.bytes() > (last_level_is_fast(arch) ? static_cast<double>(arch.l3.bytes) * held
                                                        : static_cast<double>(arch.l2.bytes));
+    // What a chunk meets once L1 holds it is asked for a line ahead, while that fits beside the lines it
+    // meets again. Pixels that begin within lines of memory take more of them, and those of L2 come in time
+    // as it is.
+    const auto whole_lines = [&](DType type) { return shape_.groups * bytes_of(type) % kCacheLine == 0; };
+    const int64_t met = axes[0].taps * axes[1].taps + 1, ahead = 2;
+    fetch_line_ = axes[1].step == 1 && axes[2].step == 1 && whole_lines(view_.a.type) &&
+                  whole_lines(view_.b.type) && view_.bytes() > static_cast<double>(arch.l2.bytes) &&
+                  (met + ahead) * axes[2].size * shape_.chunk * bytes_of(view_.b.type) <= arch.l1.bytes;
     line_block_ =
         std::max<int64_t>(static_cast<int64_t>(static_cast<double>(arch.l2.bytes) / 4 / line_bytes), 2);
     // A gradient's chunk passes over its lines once for every input channel of a group.
@@ -172,6 +181,7 @@ class GroupsKernel : public CpuKernel {
     args.line_block = line_block_;
     args.tile_block = tile_block_;
     args.fetch = fetch_;
+    args.fetch_line = fetch_line_;
     if (shape_.blocked) {
       const auto& whole = view_.window->axes;
       const bool forward = whole[2].spread > 0;
@@ -229,7 +239,7 @@ class GroupsKernel : public CpuKernel {
   GroupsShape shape_;
   AxisTable axis_d_, axis_h_;
   int64_t lines_ = 0, line_block_ = 1, tile_block_ = 1, band_h_ = 1, parts_ = 1;
-  bool by_lines_ = false, fetch_ = false;
+  bool by_lines_ = false, fetch_ = false, fetch_line_ = false;
 };
 
 }  // namespace

@@ -151,6 +151,19 @@ TEST_P(GroupsTest, LongReductionOfTheFilter) {
   }
 }
 
+// Lines that are asked for ahead, of images beyond the second-level cache: chunks of whole lines of memory,
+// in blocks of several lines and of one at the end.
+TEST_P(GroupsTest, LinesAskedForAhead) {
+  for (const char* rest : {"n=2 g=64 c=1 k=1 in=41x37 filter=3x3 pad=1x1 dtype=f32",
+                           "n=3 g=96 c=1 k=1 in=3x31x29 filter=1x3x3 pad=0x1x1 dtype=bf16",
+                           "n=1 g=128 c=1 k=1 in=55x43 filter=2x3 dilation=2x1 pad=1x0 dtype=f32"}) {
+    for (const int threads : {1, 3}) {
+      SCOPED_TRACE(rest);
+      testing_cpu::expect_right(*kernel(std::string("conv_bwd_weight ") + rest, GetParam().wide, threads));
+    }
+  }
+}
+
 TEST_P(GroupsTest, ZeroAlphaHidesTheOperands) {
   const auto k =
       kernel("conv_bwd_weight n=1 g=20 c=1 k=1 in=9x9 filter=3x3 dtype=f32 alpha=0 beta=0", GetParam().wide);
