@@ -27,7 +27,8 @@ enum class Family : int {
   wmma,
   cpu_groups,
   cpu_winograd,
-  cpu_scatter
+  cpu_scatter,
+  cpu_planes
 };
 enum class Pipeline : int {
   none,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cpu/product.h"
+#include "cpu/results.h"
 #include "cpu/scatter_abi.h"
 
 namespace tsr {
@@ -13,7 +14,6 @@ struct Scatter {
   using E = Epilogue<C>;
   static constexpr int L = E::L;
   using F = typename Vec<L>::F;
-  using U = typename Vec<L>::U;
 
   static TSR_INLINE void products(const ScatterArgs& a) {
     BareProducts<C> product(a.count, a.a_row_bytes, a.steps, a.product_bytes);
@@ -100,21 +100,10 @@ struct Scatter {
     for (long long r = 0; r < a.run_count; ++r) add_run(a, a.runs[r]);
   }
 
-  static TSR_INLINE void results(const ScatterArgs& a) {
-    const long long rows = a.flat ? 1 : a.count, cols = a.flat ? a.count * a.cols : a.cols;
-    const float* from = a.line;
-    for (long long i = 0; i < rows; ++i, from += cols) {
-      for (long long j = 0; j < cols; j += L) {
-        const int live = static_cast<int>(cols - j < L ? cols - j : L);
-        E::store(load_whole<U>(from + j), a.epilogue, a.row + i, j, live);
-      }
-    }
-  }
-
   static TSR_INLINE void run(const ScatterArgs& a) {
     if (a.phase == ScatterPhase::products) return products(a);
     if (a.phase == ScatterPhase::add) return add(a);
-    results(a);
+    line_results<C>(a.epilogue, a.line, a.row, a.count, 0, a.cols, a.flat);
   }
 };
 

@@ -114,9 +114,10 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
     if (lines) add_lines(prelude, v, inst);
     if (family.transforms) add_taps(prelude, *v.window);
     if (family.scatters) add_runs(prelude, v);
+    if (family.sums_places) prelude.number("gradient", v.b.patches);
     if (family.walks_window) {
       add_window(prelude, v, c, a);
-    } else if (lines || (!family.scatters && v.window && v.window->divisor() > 1)) {
+    } else if (lines || (!family.scatters && !family.sums_places && v.window && v.window->divisor() > 1)) {
       prelude.number("row_table", 1);  // see strided_parts()
     }
   } else {  // loads from memory are part of the kernel

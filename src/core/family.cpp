@@ -41,6 +41,8 @@ constexpr FamilyInfo kFamilies[] = {
      kTileKnobs, false, false, false, true},
     {Family::cpu_scatter, cpu, "cpu/scatter.h", "convolution walked backwards, its products added to sums",
      kTileKnobs, true, false, false, false, true},
+    {Family::cpu_planes, cpu, "cpu/planes.h", "convolution of few channels, neighbouring pixels in a vector",
+     kTileKnobs, false, false, false, false, false, true},
 };
 
 constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};

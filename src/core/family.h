@@ -32,6 +32,8 @@ struct FamilyInfo {
   bool transforms = false;
   // The source is told how many elements of the result neighbouring taps of the filter meet.
   bool scatters = false;
+  // The source is told whether it computes the gradient of a filter.
+  bool sums_places = false;
 };
 
 const FamilyInfo& info(Family f);

@@ -50,4 +50,7 @@ void add_winograd_work(const CpuTerms& terms);
 // What the only group costs cpu_scatter.
 void add_scatter_work(const CpuTerms& terms);
 
+// Sets what cpu_planes costs: the share of one group.
+void add_planes_work(const CpuTerms& terms);
+
 }  // namespace tessera

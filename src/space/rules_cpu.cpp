@@ -3,6 +3,7 @@
 
 #include "core/groups_shape.h"
 #include "core/lines_shape.h"
+#include "core/planes_shape.h"
 #include "core/scatter_shape.h"
 #include "core/winograd_shape.h"
 #include "space/rule_row.h"
@@ -11,7 +12,7 @@ namespace tessera {
 namespace {
 
 constexpr uint32_t kTiled = family_set(Family::cpu_packed, Family::cpu_direct, Family::cpu_groups,
-                                       Family::cpu_winograd, Family::cpu_scatter);
+                                       Family::cpu_winograd, Family::cpu_scatter, Family::cpu_planes);
 constexpr uint32_t kPacked = family_set(Family::cpu_packed);
 constexpr uint32_t kBlocked = family_set(Family::cpu_packed, Family::cpu_amx);
 constexpr uint32_t kUnpacked = family_set(Family::cpu_direct, Family::cpu_dot);
@@ -20,6 +21,7 @@ constexpr uint32_t kAmx = family_set(Family::cpu_amx);
 constexpr uint32_t kGroups = family_set(Family::cpu_groups);
 constexpr uint32_t kWinograd = family_set(Family::cpu_winograd);
 constexpr uint32_t kScatter = family_set(Family::cpu_scatter);
+constexpr uint32_t kPlanes = family_set(Family::cpu_planes);
 
 // Vector registers a tile may fill; the rest hold operands on their way.
 int64_t accumulator_budget(A a) { return a.vector_registers - a.vector_registers / 8; }
@@ -236,6 +238,28 @@ constexpr Rule kRules[] = {
     {"scatter_block", kScatter, reads("block_m block_n block_k"),
      [](V, C c, A) { return c.block_m >= 1 && c.block_n == 0 && c.block_k == 0; },
      "coordinates are multiplied block_m at a time (at least 1), by all columns: block=Mx0x0"},
+    {"planes_window", kPlanes, 0, [](V v, C, A) { return planes_window(v); },
+     "pixels of a channel are neighbours once they are copied: of a convolution that moves by at most 16, "
+     "one of at most 64 channels a group, at most 16 on one of its sides, in at most 16 groups"},
+    {"planes_pairs", kPlanes, reads("inst_k"),
+     [](V v, C c, A) {
+       return c.inst_k == 1 || !planes_window(v) ||
+              (v.a.type == DType::bf16 && v.b.type == DType::bf16 &&
+               (v.b.patches || divides(c.inst_k, v.window->channels)));
+     },
+     "an instruction that adds products of pairs takes bf16 as it lies in memory: of an even number of "
+     "channels, or of pixels for a gradient of the filter"},
+    {"planes_outputs", kPlanes, reads("tile_m"),
+     [](V v, C c, A) { return !planes_window(v) || c.tile_m <= plane_outputs(v); },
+     "tile_m exceeds the channels of a group of what is walked: of C, or of dY for a gradient of the filter"},
+    {"planes_bytes", kPlanes, reads("tile inst"),
+     [](V v, C c, A a) {
+       if (!planes_window(v)) return true;
+       const PlanesShape s = planes_shape(v, c, a);
+       return s.plane_bytes() <= kMostPlanes && s.sums_bytes <= kMostPlaneSums &&
+              saturated_product({s.taps, s.steps}) <= kMostPlaneTerms;
+     },
+     "planes of a line of images exceed 32 MiB, the sums of a gradient 4 MiB, or a filter 16384 terms"},
     {"scatter_sums", kScatter, 0,
      [](V v, C, A) {
        return !scatter_window(v) || (scatter_shape(v).sums_bytes() <= kMostScatterSums &&

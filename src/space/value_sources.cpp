@@ -1,6 +1,7 @@
 // Where the values of a knob come from: a list, the architecture or the problem.
 #include <algorithm>
 
+#include "core/planes_shape.h"
 #include "core/scatter_shape.h"
 #include "core/tile_math.h"
 #include "core/tma_ws_shape.h"
@@ -46,6 +47,19 @@ TESSERA_SOURCE(product_tiles) {
   if (!scatter_window(v)) return list(v, a, f, k, c, out);
   const ScatterShape s = scatter_shape(v);
   tiles_of(s.images * s.coordinates, s.columns, k, c, out);
+}
+
+// Outputs x places between the first and the last of an image; of a gradient, outputs x a vector for each
+// term.
+TESSERA_SOURCE(plane_tiles) {
+  if (!planes_window(v)) return list(v, a, f, k, c, out);
+  int64_t places = c.inst_n;
+  for (const WindowAxis& x : v.window->axes) {
+    const PlanesAxis axis(x);
+    places = saturated_product({places, v.b.patches ? x.taps : axis.count + axis.span()});
+  }
+  places = v.b.patches ? saturated_product({places, v.window->channels}) : places / std::max(c.inst_n, 1);
+  tiles_of(plane_outputs(v), places, k, c, out);
 }
 
 // Blocks of a workgroup. One that a smaller listed block makes wasteful is left out; blocks up to `limit`
@@ -282,6 +296,8 @@ constexpr ValueSource kSources[] = {
     {"wave_grids", 0, wave_grids, "the architecture's wave grids"},
     {"tiles", reads("swap_ab inst_n"), tiles,
      "listed register tiles, without those a smaller one makes wasteful"},
+    {"plane_tiles", reads("inst_n"), plane_tiles,
+     "register tiles of channels x neighbouring pixels of a convolution"},
     {"product_tiles", reads("inst_n"), product_tiles,
      "the same for products of all taps, where they are added to what they meet"},
     {"gpu_blocks", 0, gpu_blocks, "listed blocks, without those a smaller one makes wasteful"},

@@ -191,6 +191,38 @@ TEST(Rules, CpuWinograd) {
   EXPECT_EQ(verdict("x86_amx", "conv_fwd n=1 c=64 k=64" + rest, f + block), "");
 }
 
+TEST(Rules, CpuPlanes) {
+  const std::string f = "cpu_planes inst=1x16x1 tile=2x48",
+                    rest = " in=20x20 filter=5x5 stride=2x2 dtype=f32";
+  const auto says = [&](const std::string& problem, const std::string& config) {
+    return verdict("x86_avx512_bf16", problem, config);
+  };
+  for (const char* op : {"conv_fwd", "conv_bwd_data", "conv_bwd_weight"}) {
+    const std::string n = op + std::string(" n=1 ");
+    EXPECT_EQ(says(n + "c=3 k=9" + rest, f), "");
+    EXPECT_EQ(says(n + "g=16 c=4 k=16" + rest, f), "");
+    EXPECT_EQ(says(n + "c=64 k=16" + rest, f), "");
+    for (const char* many : {"c=17 k=17", "c=3 k=65", "c=65 k=3", "g=17 c=3 k=3"})
+      EXPECT_EQ(says(n + many + rest, f), "planes_window");
+    EXPECT_EQ(says(n + "c=3 k=9 in=20x20 filter=1x1 dtype=f32", f), "planes_window");
+    EXPECT_EQ(says(n + "c=3 k=9 in=40x40 filter=1x1 stride=17x1 dtype=f32", f), "planes_window");
+  }
+  EXPECT_TRUE(refuses("planes_window", "x86_avx512", "gemm m=64 n=8 k=64 dtype=f32", f));
+  // Channels walked: of C, and of dY for the gradient of a filter.
+  EXPECT_EQ(says("conv_fwd n=1 c=3 k=1" + rest, f), "planes_outputs");
+  EXPECT_EQ(says("conv_bwd_data n=1 c=1 k=3" + rest, f), "planes_outputs");
+  EXPECT_EQ(says("conv_bwd_weight n=1 c=3 k=1" + rest, f), "planes_outputs");
+  const std::string pairs = "cpu_planes inst=1x16x2 tile=2x48", bf16 = " in=20x20 filter=5x5 dtype=bf16";
+  EXPECT_EQ(says("conv_fwd n=1 c=3 k=4" + bf16, pairs), "planes_pairs");
+  EXPECT_EQ(says("conv_fwd n=1 c=4 k=3" + bf16, pairs), "");
+  EXPECT_EQ(says("conv_bwd_data n=1 c=4 k=3" + bf16, pairs), "planes_pairs");
+  EXPECT_EQ(says("conv_bwd_weight n=1 c=3 k=3" + bf16, pairs), "");
+  EXPECT_EQ(says("conv_fwd n=1 c=3 k=4" + bf16, f), "");
+  // A line of an image cannot be cut.
+  EXPECT_EQ(says("conv_fwd n=1 c=16 k=16 in=1000000 filter=3 dtype=f32", f), "planes_bytes");
+  EXPECT_EQ(says("conv_bwd_weight n=1 c=16 k=64 in=80x80 filter=9x9 dtype=f32", f), "planes_bytes");
+}
+
 TEST(Rules, CpuScatter) {
   const std::string f = "cpu_scatter inst=1x16x1 tile=8x32", block = " block=48x0x0",
                     rest = " in=20x20 filter=5x5 stride=2x2 dtype=f32";

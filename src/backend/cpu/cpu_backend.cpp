@@ -7,6 +7,7 @@
 #include "backend/cpu/cpu_module.h"
 #include "backend/cpu/groups.h"
 #include "backend/cpu/packed.h"
+#include "backend/cpu/planes.h"
 #include "backend/cpu/scatter.h"
 #include "backend/cpu/unpacked.h"
 #include "backend/cpu/winograd.h"
@@ -24,7 +25,7 @@ constexpr FamilyDriver kDrivers[] = {
     {Family::cpu_packed, make_packed_kernel},   {Family::cpu_direct, make_unpacked_kernel},
     {Family::cpu_dot, make_unpacked_kernel},    {Family::cpu_amx, make_amx_kernel},
     {Family::cpu_groups, make_groups_kernel},   {Family::cpu_winograd, make_winograd_kernel},
-    {Family::cpu_scatter, make_scatter_kernel},
+    {Family::cpu_scatter, make_scatter_kernel}, {Family::cpu_planes, make_planes_kernel},
 };
 
 class CpuBackend : public Backend {
