@@ -44,7 +44,10 @@ struct Packed {
   static TSR_INLINE void multiply_step(U (&acc)[kHeight][kLive], const char* b, U flip, WordAt word_at) {
     U right[kLive];
 #pragma GCC unroll 8
-    for (int v = 0; v < kLive; ++v) right[v] = load_whole<U>(b + v * 4 * L);
+    for (int v = 0; v < kLive; ++v) {
+      right[v] = load_whole<U>(b + v * 4 * L);
+      if constexpr (L == 8) asm("" : "+x"(right[v]));  // loaded once, not once per row
+    }
 #pragma GCC unroll 32
     for (int r = 0; r < kHeight; ++r) {
       typedef unsigned __attribute__((may_alias, aligned(1))) Word;

@@ -3,6 +3,7 @@
 // come from, A, or with swap_ab, which computes C^T, B.
 #pragma once
 
+#include "cpu/multiply.h"
 #include "cpu/unpacked.h"
 
 namespace tsr {
@@ -83,7 +84,10 @@ struct WordMath {
   }
 
   static TSR_INLINE Acc multiply(Acc c, Acc row, Acc col) {
-    if constexpr (kVnni && (kOffset || kRow == Type::u8)) {
+    if constexpr (L == 8) {
+      multiply_add<C::inst>(c, row, col);
+      return c;
+    } else if constexpr (kVnni && (kOffset || kRow == Type::u8)) {
       return dot_u8(c, row, col);
     } else if constexpr (kVnni) {
       return dot_u8(c, col, row);

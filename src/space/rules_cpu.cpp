@@ -23,8 +23,13 @@ constexpr uint32_t kWinograd = family_set(Family::cpu_winograd);
 constexpr uint32_t kScatter = family_set(Family::cpu_scatter);
 constexpr uint32_t kPlanes = family_set(Family::cpu_planes);
 
-// Vector registers a tile may fill; the rest hold operands on their way.
-int64_t accumulator_budget(A a) { return a.vector_registers - a.vector_registers / 8; }
+// Of a register tile: accumulators, in each step of k the vectors of the shorter side and one of the other, where
+// the instruction does not add its product, and one that the compiler loads ahead.
+int64_t tile_registers(V v, C c, A a) {
+  const Instruction* i = a.find_instruction(v.a.type, v.b.type, c);
+  const int64_t vectors = ceil_div(c.tile_n, c.inst_n);
+  return c.tile_m * vectors + std::min<int64_t>(c.tile_m, vectors) + 2 + (i && i->name == "madd16");
+}
 
 // Of cpu_dot: accumulators, and what is loaded at a time. bf16 on FMA makes two vectors of one.
 int64_t dot_registers(V v, C c, A a) {
@@ -68,11 +73,9 @@ constexpr Rule kRules[] = {
      "tile_m and tile_n are at least 1"},
     {"tile_vectors", kTiled, reads("tile_n inst_n"), [](V, C c, A) { return divides(c.inst_n, c.tile_n); },
      "tile_n is not a whole number of vectors (inst_n)"},
-    {"tile_registers", kTiled, reads("tile inst_n"),
-     [](V, C c, A a) {
-       return c.inst_n >= 1 && int64_t{c.tile_m} * ceil_div(c.tile_n, c.inst_n) <= accumulator_budget(a);
-     },
-     "the accumulators of tile_m x tile_n exceed 7/8 of the vector registers"},
+    {"tile_registers", kTiled, reads("tile inst"),
+     [](V v, C c, A a) { return c.inst_n >= 1 && tile_registers(v, c, a) <= a.vector_registers; },
+     "the accumulators of tile_m x tile_n and the operands of a step exceed the vector registers"},
     {"dot_registers", kDot, reads("tile inst"),
      [](V v, C c, A a) { return dot_registers(v, c, a) <= a.vector_registers; },
      "a dot kernel keeps a vector per element of its tile, the lines of the tile's shorter side and one "

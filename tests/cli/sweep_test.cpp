@@ -14,6 +14,7 @@
 #include "base/cores.h"
 #include "base/fs.h"
 #include "cli/program.h"
+#include "core/arch_spec.h"
 #include "tessera/problem.h"
 
 #include "tune/measurement.h"
@@ -26,35 +27,61 @@ namespace {
 constexpr const char* kProblems[] = {"gemm m=20 n=24 k=28 dtype=f16", "gemm m=33 n=16 k=40 dtype=f16",
                                      "gemm m=16 n=48 k=17 dtype=f16 layout=rrr"};
 
-// A compiler that spoils the kernels of some tiles, each in its way.
-constexpr const char* kSpoil = R"(#!/bin/sh
+// Kernels that compile quickly, a column of tiles, of the vectors there are here.
+struct Column {
+  std::string family, end;  // of their configs, around the tile's rows
+  int width;
+  std::vector<int> rows;  // the first four tiles are spoilt
+
+  std::string config(const std::string& tile_rows) const {
+    return family + " tile=" + tile_rows + "x" + std::to_string(width) + end;
+  }
+};
+const Column& column() {
+  static const Column wide{"cpu_direct", " inst=1x16x1", 16, {4, 5, 6, 8, 12, 16}},
+      narrow{"cpu_packed", " inst=1x8x1 pack_a=1", 8, {4, 6, 8, 10, 12}};
+  return detect_cpu().vector_bits == 512 ? wide : narrow;
+}
+
+// A compiler that spoils those tiles, each in its way.
+std::string spoiling_compiler() {
+  std::string tiles;
+  for (const int rows : column().rows) tiles += ' ' + std::to_string(rows);
+  return R"(#!/bin/sh
 case "$*" in *" -o "*) ;; *) exec g++ "$@" ;; esac
 unit="$TMPDIR/unit"
 cat >"$unit"
-entry='s/^  tsr::cpu_direct<Config>(args);/'
-tile() { grep -q "tile_m = $1;" "$unit" && grep -q "tile_n = 16;" "$unit"; }
-if tile 4; then sed -i "$entry __builtin_trap();/" "$unit"
-elif tile 5; then sed -i "$entry for (volatile int i = 0;; i = i) {}/" "$unit"
-elif tile 6; then sed -i "$entry/" "$unit"
-elif tile 8; then echo "no C++" >>"$unit"
-fi
+entry='s/^  tsr::)" +
+         column().family + R"(<Config>(args);/'
+tile() { grep -q "tile_m = $1;" "$unit" && grep -q "tile_n = )" +
+         std::to_string(column().width) + R"(;" "$unit"; }
+spoil() {
+  if tile $1; then sed -i "$entry __builtin_trap();/" "$unit"
+  elif tile $2; then sed -i "$entry for (volatile int i = 0;; i = i) {}/" "$unit"
+  elif tile $3; then sed -i "$entry/" "$unit"
+  elif tile $4; then echo "no C++" >>"$unit"
+  fi
+}
+spoil)" + tiles +
+         R"(
 exec g++ "$@" <"$unit"
 )";
+}
 
 class SweepFaults : public testing::Test {
  protected:
   SweepFaults() {
-    write_file(compiler_, kSpoil);
+    write_file(compiler_, spoiling_compiler());
     chmod(compiler_.c_str(), 0700);
     std::string list;
     for (const char* p : kProblems) list += std::string(p) + '\n';
     write_file(dir_.path() + "/problems.txt", list);
   }
 
-  // One column of tiles of one family: six kernels that compile quickly.
+  // Of the column's kernels.
   std::string plan(const std::string& name) const {
     const std::string sweep = dir_.path() + '/' + name;
-    text_of("sweep plan " + sweep + " --threads 1 --only 'cpu_direct tile=*x16 inst=1x16x1' " + dir_.path() +
+    text_of("sweep plan " + sweep + " --threads 1 --only '" + column().config("*") + "' " + dir_.path() +
             "/problems.txt");
     return sweep;
   }
@@ -98,19 +125,18 @@ TEST_F(SweepFaults, AreRecordedAsWhatTheyAre) {
   EXPECT_EQ(done.at("left").as_int(), 0);
   const Outcomes all = outcomes(sweep);
   using Each = std::vector<std::string>;
-  const auto of_tile = [&](int rows) {
+  const auto of_tile = [&](size_t i) {
     Each out;
+    const std::string config = column().config(std::to_string(column().rows[i]));
     for (const char* problem : kProblems)
-      out.push_back(all.at({to_string(Problem::parse(problem)),
-                            "cpu_direct tile=" + std::to_string(rows) + "x16 inst=1x16x1"}));
+      out.push_back(all.at({to_string(Problem::parse(problem)), config}));
     return out;
   };
-  EXPECT_EQ(of_tile(4), (Each{"crashed 2", "quarantined 1", "quarantined 1"}));
-  EXPECT_EQ(of_tile(5), (Each{"timed_out 1", "timed_out 1", "quarantined 1"}));
-  EXPECT_EQ(of_tile(6), (Each{"wrong 1", "wrong 1", "wrong 1"}));
-  EXPECT_EQ(of_tile(8), (Each{"compile_failed 1", "compile_failed 1", "compile_failed 1"}));
-  EXPECT_EQ(of_tile(12), (Each{"ok 1", "ok 1", "ok 1"}));
-  EXPECT_EQ(of_tile(16), (Each{"ok 1", "ok 1", "ok 1"}));
+  EXPECT_EQ(of_tile(0), (Each{"crashed 2", "quarantined 1", "quarantined 1"}));
+  EXPECT_EQ(of_tile(1), (Each{"timed_out 1", "timed_out 1", "quarantined 1"}));
+  EXPECT_EQ(of_tile(2), (Each{"wrong 1", "wrong 1", "wrong 1"}));
+  EXPECT_EQ(of_tile(3), (Each{"compile_failed 1", "compile_failed 1", "compile_failed 1"}));
+  for (size_t i = 4; i < column().rows.size(); ++i) EXPECT_EQ(of_tile(i), (Each{"ok 1", "ok 1", "ok 1"}));
 
   // Nothing is left to do, and what failed is tried again on request only.
   const Json again = json_of(run_words(sweep));
@@ -182,18 +208,18 @@ TEST_F(SweepFaults, SeveralCoresMeasureAtOnce) {
   const Json done = json_of(run_words(sweep) + " --cores " + cores_text(allowed_cores()));
   EXPECT_EQ(done.at("left").as_int(), 0);
   // As on one core, but for which problems a kernel fails on before it is quarantined.
-  const std::map<std::string, std::set<std::string>> expected = {{"4", {"crashed 2", "quarantined 1"}},
-                                                                 {"5", {"timed_out 1", "quarantined 1"}},
-                                                                 {"6", {"wrong 1"}},
-                                                                 {"8", {"compile_failed 1"}},
-                                                                 {"12", {"ok 1"}},
-                                                                 {"16", {"ok 1"}}};
+  const std::vector<std::set<std::string>> spoilt = {{"crashed 2", "quarantined 1"},
+                                                     {"timed_out 1", "quarantined 1"},
+                                                     {"wrong 1"},
+                                                     {"compile_failed 1"}};
+  std::map<std::string, std::set<std::string>> expected;
+  for (size_t i = 0; i < column().rows.size(); ++i)
+    expected[column().config(std::to_string(column().rows[i]))] =
+        i < spoilt.size() ? spoilt[i] : std::set<std::string>{"ok 1"};
   const Outcomes all = outcomes(sweep);
   EXPECT_EQ(all.size(), std::size(kProblems) * expected.size());
-  for (const auto& [key, outcome] : all) {
-    const std::string tile = key.second.substr(std::string("cpu_direct tile=").size());
-    EXPECT_TRUE(expected.at(tile.substr(0, tile.find('x'))).count(outcome)) << key.second << ": " << outcome;
-  }
+  for (const auto& [key, outcome] : all)
+    EXPECT_TRUE(expected.at(key.second).count(outcome)) << key.second << ": " << outcome;
 
   EXPECT_TRUE(has(text_of("sweep run " + sweep + " --cores 0-", 2), "no list of cores"));
   EXPECT_TRUE(has(text_of("sweep run " + sweep + " --cores 99999", 1), "may not run on core 99999"));

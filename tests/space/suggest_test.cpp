@@ -32,7 +32,7 @@ void check(const GemmView& v, const KernelConfig& c, const ArchSpec& a) {
 }
 
 TEST(Suggest, LegalConfigsStayAsTheyAre) {
-  const std::string text = "cpu_packed tile=7x64 inst=1x16x1";
+  const std::string text = "cpu_packed tile=11x32 inst=1x16x1";
   EXPECT_EQ(nearest("x86_avx512", "gemm m=512 n=512 k=512 dtype=f32", text), text);
 }
 

@@ -2,117 +2,220 @@
 #include <immintrin.h>
 
 #include "backend/cpu/pack.h"
+#include "backend/cpu/pack_words_avx2.h"
 
 namespace tessera {
 namespace {
 
-// 8 x 8 words: row i of the result holds word i of every input.
-inline void transpose(__m256i (&r)[8]) {
-  __m256i t[8];
-  for (int i = 0; i < 8; i += 2) {
-    t[i] = _mm256_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm256_unpackhi_epi32(r[i], r[i + 1]);
-  }
+constexpr int kLanes = 8;
+
+inline int64_t at_most(int64_t x, int64_t limit) { return x < limit ? x : limit; }
+inline int64_t lanes_from(int64_t lane, int64_t end) {
+  return end - lane < 0 ? 0 : at_most(end - lane, kLanes);
+}
+
+// Four words of rows i and i + 4 of 8, beside each other: what transpose_halves takes.
+struct Halves {
+  __m256i r[8];
+};
+
+// 8 x 8 words: row i of the result holds word i of every row. halves.r[i] and [i + 4] hold the first and the
+// last four words of rows i and i + 4.
+inline void transpose_halves(Halves& halves) {
+  __m256i(&r)[8] = halves.r;
+#pragma GCC unroll 2
   for (int i = 0; i < 8; i += 4) {
-    r[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
+    const __m256i low01 = _mm256_unpacklo_epi32(r[i], r[i + 1]), high01 = _mm256_unpackhi_epi32(r[i], r[i + 1]);
+    const __m256i low23 = _mm256_unpacklo_epi32(r[i + 2], r[i + 3]),
+                  high23 = _mm256_unpackhi_epi32(r[i + 2], r[i + 3]);
+    r[i] = _mm256_unpacklo_epi64(low01, low23);
+    r[i + 1] = _mm256_unpackhi_epi64(low01, low23);
+    r[i + 2] = _mm256_unpacklo_epi64(high01, high23);
+    r[i + 3] = _mm256_unpackhi_epi64(high01, high23);
   }
+}
+
+// 8 rows of 8 words each, where words are what lies in memory: halves are put together by loads.
+inline Halves load_halves(const char* p, int64_t row_bytes) {
+  Halves h;
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i, p += row_bytes) {
+    const auto* low = reinterpret_cast<const __m128i*>(p);
+    const auto* high = reinterpret_cast<const __m128i*>(p + 4 * row_bytes);
+    h.r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(low)), _mm_loadu_si128(high), 1);
+    h.r[i + 4] =
+        _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(low + 1)), _mm_loadu_si128(high + 1), 1);
+  }
+  return h;
+}
+
+// The same of `rows` rows, of `elements` of k each; what is not there is zero.
+template <class W>
+inline Halves convert_halves(const char* p, int64_t row_bytes, int64_t rows, int64_t elements) {
+  __m256i row[8];
+  for (int i = 0; i < 8; ++i)
+    row[i] = i < rows ? W::along_k(p + i * row_bytes, elements) : _mm256_setzero_si256();
+  Halves h;
+#pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    t[i] = _mm256_permute2x128_si256(r[i], r[4 + i], 0x20);
-    t[4 + i] = _mm256_permute2x128_si256(r[i], r[4 + i], 0x31);
+    h.r[i] = _mm256_permute2x128_si256(row[i], row[i + 4], 0x20);
+    h.r[i + 4] = _mm256_permute2x128_si256(row[i], row[i + 4], 0x31);
   }
-  for (int i = 0; i < 8; ++i) r[i] = t[i];
+  return h;
 }
 
-// 8 words from 8 * group elements that are contiguous along k, all there.
-inline __m256i words_along_k(const char* p, const PanelSource& s) {
-  const auto* q = reinterpret_cast<const __m128i*>(p);
-  switch (s.memory) {
-    case DType::bf16: return _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(q)), 16);
-    case DType::f16: return _mm256_castps_si256(_mm256_cvtph_ps(_mm_loadu_si128(q)));
-    case DType::i8: return _mm256_cvtepi8_epi16(_mm_loadu_si128(q));
-    case DType::u8: return _mm256_cvtepu8_epi16(_mm_loadu_si128(q));
-    default: return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+// Elements of k of 8 lanes, of which `live` are read and `written` stored.
+template <class W>
+inline void transpose_lanes(const char* p, int64_t lane_bytes, int64_t elements, int64_t live, int64_t written,
+                            uint32_t* out, int64_t width) {
+  const bool whole = elements >= kLanes * W::kGroup && live == kLanes;
+  Halves h = W::kRaw && whole ? load_halves(p, lane_bytes) : convert_halves<W>(p, lane_bytes, live, elements);
+  transpose_halves(h);
+  if (whole && written == kLanes) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i)
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i * width), h.r[i]);
+    return;
+  }
+  const int64_t steps = at_most((elements + W::kGroup - 1) / W::kGroup, kLanes);
+  for (int64_t i = 0; i < steps; ++i) store_words(out + i * width, written, h.r[i]);
+}
+
+// k contiguous. A line of memory of 8 lanes is used up before those of the next 8: of lanes a multiple of
+// 4 KiB apart, no more find room in L1.
+template <class W>
+void pack_along_k(const PanelSource& s, const PanelShape& shape, int64_t written, uint32_t* words) {
+  constexpr int64_t kBlock = kLanes * W::kGroup, kTurn = 2 * kBlock;
+  const int64_t lane_bytes = s.lane_stride * W::kBytes, width = shape.width;
+  for (int64_t lane0 = 0; lane0 < written; lane0 += 2 * kLanes) {
+    for (int64_t k0 = 0; k0 < shape.depth; k0 += kTurn) {
+      const int64_t k1 = at_most(k0 + kTurn, shape.depth);
+      for (int64_t lane = lane0; lane < at_most(lane0 + 2 * kLanes, written); lane += kLanes) {
+        const char* p = s.data + lane * lane_bytes;
+        for (int64_t k = k0; k < k1; k += kBlock) {
+          transpose_lanes<W>(p + k * W::kBytes, lane_bytes, shape.depth - k, lanes_from(lane, shape.live),
+                             lanes_from(lane, written), words + k / W::kGroup * width + lane, width);
+        }
+      }
+    }
   }
 }
 
-// 8 lanes of one k group whose elements are contiguous along the lanes, all there; k_bytes apart.
-inline __m256i words_along_lanes(const char* p, int64_t k_bytes, const PanelSource& s) {
-  if (s.group == 1) return words_along_k(p, s);
-  const __m128i low = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
-  const __m128i high = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + k_bytes));
-  const __m128i pairs = _mm_unpacklo_epi8(low, high);
-  return s.memory == DType::u8 ? _mm256_cvtepu8_epi16(pairs) : _mm256_cvtepi8_epi16(pairs);
+// Rows this far apart are not seen coming by the hardware, and are not at hand either.
+constexpr int64_t kFarRow = 256, kFarBytes = int64_t{32} << 10, kStepsAhead = 8;
+
+// Lanes contiguous: steps of k of `kVectors` whole vectors of lanes from `lane` on and, with kRest, part of
+// one more.
+template <class W, int kVectors, bool kRest>
+void whole_steps(const PanelSource& s, const PanelShape& shape, int64_t lane, int64_t written,
+                 uint32_t* words) {
+  const int64_t k_bytes = s.k_stride * W::kBytes, width = shape.width, steps = shape.depth / W::kGroup;
+  const int64_t rest = lanes_from(lane + kVectors * kLanes, shape.live),
+                stored = lanes_from(lane + kVectors * kLanes, written);
+  const int64_t line = (kVectors * kLanes + (kRest ? rest : 0)) * W::kBytes;
+  const bool far = k_bytes >= kFarRow && k_bytes * shape.depth >= kFarBytes;
+  const int64_t asked = !far ? 0 : shape.more ? steps : steps - kStepsAhead;
+  const char* row = s.data + lane * W::kBytes;
+  words += lane;
+  for (int64_t i = 0; i < steps; ++i, row += W::kGroup * k_bytes, words += width) {
+    if (i < asked) {
+      const char* ahead = row + kStepsAhead * W::kGroup * k_bytes;
+      for (int j = 0; j < W::kGroup; ++j, ahead += k_bytes) {
+        for (int64_t b = 0; b < line; b += 64) _mm_prefetch(ahead + b, _MM_HINT_T0);
+      }
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(words + v * kLanes),
+                          W::along_lanes(row + v * kLanes * W::kBytes, k_bytes, W::kGroup, kLanes));
+    }
+    if constexpr (kRest) {
+      store_words(words + kVectors * kLanes, stored,
+                  W::along_lanes(row + kVectors * kLanes * W::kBytes, k_bytes, W::kGroup, rest));
+    }
+  }
 }
 
-bool converts_here(const PanelSource& s) {
-  if (s.group == 1) return s.memory == DType::f32 || s.memory == DType::bf16 || s.memory == DType::f16;
-  return s.group == 2 && (s.memory == DType::i8 || s.memory == DType::u8);
+template <class W>
+void pack_along_lanes(const PanelSource& s, const PanelShape& shape, int64_t written, uint32_t* words) {
+  using Steps = void (*)(const PanelSource&, const PanelShape&, int64_t lane, int64_t written, uint32_t*);
+  static constexpr Steps kSteps[][2] = {{nullptr, whole_steps<W, 0, true>},
+                                        {whole_steps<W, 1, false>, whole_steps<W, 1, true>},
+                                        {whole_steps<W, 2, false>, whole_steps<W, 2, true>},
+                                        {whole_steps<W, 3, false>, whole_steps<W, 3, true>},
+                                        {whole_steps<W, 4, false>, nullptr}};
+  constexpr int64_t kMost = 4 * kLanes;  // lanes at a time
+  const int64_t steps = shape.depth / W::kGroup, rest = shape.depth - steps * W::kGroup;
+  const int64_t k_bytes = s.k_stride * W::kBytes;
+  for (int64_t lane = 0; lane < written; lane += kMost) {
+    const int64_t live = shape.live - lane < 0 ? 0 : at_most(shape.live - lane, kMost);
+    const int64_t here = at_most(written - lane, kMost), whole = live / kLanes;
+    kSteps[whole][whole * kLanes < here](s, shape, lane, written, words);
+    // Zeros where no lane is live but the first ones of a vector are stored with them.
+    for (int64_t l = lane + (whole + 1) * kLanes; l < lane + here; l += kLanes) {
+      for (int64_t i = 0; i < steps; ++i)
+        store_words(words + i * shape.width + l, lanes_from(l, written), _mm256_setzero_si256());
+    }
+    for (int64_t l = lane; rest > 0 && l < lane + here; l += kLanes) {
+      store_words(words + steps * shape.width + l, lanes_from(l, written),
+                  W::along_lanes(s.data + steps * W::kGroup * k_bytes + l * W::kBytes, k_bytes, rest,
+                                 lanes_from(l, shape.live)));
+    }
+  }
+}
+
+template <class W>
+void pack_rows(const PanelSource& s, int64_t depth, int64_t rows, int64_t row_bytes, void* out) {
+  constexpr int64_t kBlock = kLanes * W::kGroup;  // k elements
+  const int64_t lane_bytes = s.lane_stride * W::kBytes;
+  for (int64_t row = 0; row < rows; ++row) {
+    const char* p = s.data + row * lane_bytes;
+    auto* words = reinterpret_cast<uint32_t*>(static_cast<char*>(out) + row * row_bytes);
+    int64_t left = depth;
+    for (; left >= kBlock; left -= kBlock, p += kBlock * W::kBytes, words += kLanes)
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), W::along_k(p, kBlock));
+    if (left > 0) store_words(words, (left + W::kGroup - 1) / W::kGroup, W::along_k(p, left));
+  }
+}
+
+// What there is a vector path for.
+struct Row {
+  DType memory;
+  int group;
+  void (*along_k)(const PanelSource&, const PanelShape&, int64_t written, uint32_t*);
+  void (*along_lanes)(const PanelSource&, const PanelShape&, int64_t written, uint32_t*);
+  void (*rows)(const PanelSource&, int64_t, int64_t, int64_t, void*);
+};
+template <DType kType, int kGroup>
+constexpr Row row() {
+  using W = Words<kType, kGroup>;
+  return {kType, kGroup, pack_along_k<W>, pack_along_lanes<W>, pack_rows<W>};
+}
+constexpr Row kPackers[] = {row<DType::f32, 1>(),    row<DType::bf16, 1>(),   row<DType::f16, 1>(),
+                            row<DType::f8e4m3, 1>(), row<DType::f8e5m2, 1>(), row<DType::i8, 2>(),
+                            row<DType::u8, 2>()};
+
+const Row* packer_of(const PanelSource& s) {
+  for (const Row& r : kPackers) {
+    if (r.memory == s.memory && r.group == s.group && !s.flip_sign) return &r;
+  }
+  return nullptr;
 }
 
 }  // namespace
 
-// Whole blocks of 8 lanes x 8 words here; edges, and types without a vector path, by the plain packer.
 void pack_panel_avx2(const PanelSource& s, const PanelShape& shape, void* panel) {
-  const bool along_k = s.k_stride == 1;
-  if (!converts_here(s) || shape.width % 8 || (!along_k && s.lane_stride != 1)) {
-    return pack_panel_plain(s, shape, panel);
-  }
-  auto* words = static_cast<uint32_t*>(panel);
-  const int64_t bytes = bytes_of(s.memory), k_bytes = s.k_stride * bytes, lane_bytes = s.lane_stride * bytes;
-  const int64_t block = along_k ? 8 : 1;  // steps at a time
-  const int64_t whole_steps = shape.depth / s.group / block * block;
-  const int whole_lanes = shape.live / 8 * 8;
-  for (int64_t step = 0; step < whole_steps; step += block) {
-    const char* row = s.data + step * s.group * k_bytes;
-    for (int lane = 0; lane < whole_lanes; lane += 8) {
-      auto* out = reinterpret_cast<__m256i*>(words + step * shape.width + lane);
-      const char* p = row + lane * lane_bytes;
-      if (!along_k) {
-        _mm256_storeu_si256(out, words_along_lanes(p, k_bytes, s));
-        continue;
-      }
-      __m256i r[8];
-      for (int i = 0; i < 8; ++i) r[i] = words_along_k(p + i * lane_bytes, s);
-      transpose(r);
-      for (int i = 0; i < 8; ++i) _mm256_storeu_si256(out + i * (shape.width / 8), r[i]);
-    }
-  }
-  // The rest of the lanes, then the rest of the steps: at most 7 of each.
-  const int64_t steps = (shape.depth + s.group - 1) / s.group;
-  alignas(32) uint32_t edge[8 * 64];
-  for (int64_t step = 0; step < steps; ++step) {
-    const int first_lane = step < whole_steps ? whole_lanes : 0;
-    if (first_lane == shape.width) continue;
-    PanelSource rest = s;
-    rest.data = s.data + step * s.group * k_bytes + first_lane * lane_bytes;
-    const int64_t depth = shape.depth - step * s.group < s.group ? shape.depth - step * s.group : s.group;
-    for (int lane = first_lane; lane < shape.width; lane += 64) {
-      const int width = shape.width - lane < 64 ? shape.width - lane : 64;
-      const int live = shape.live - lane < 0 ? 0 : shape.live - lane < width ? shape.live - lane : width;
-      pack_panel_plain(rest, {depth, live, width, false}, edge);
-      for (int i = 0; i < width; ++i) words[step * shape.width + lane + i] = edge[i];
-      rest.data += 64 * lane_bytes;
-    }
-  }
+  const Row* packer = shape.correction ? nullptr : packer_of(s);
+  if (!packer || (s.k_stride != 1 && s.lane_stride != 1)) return pack_panel_plain(s, shape, panel);
+  const int64_t written = at_most((int64_t{shape.live} + 15) / 16 * 16, shape.width);
+  auto pack = s.k_stride == 1 ? packer->along_k : packer->along_lanes;
+  pack(s, shape, written, static_cast<uint32_t*>(panel));
 }
 
 void pack_rows_avx2(const PanelSource& s, int64_t depth, int64_t rows, int64_t row_bytes, void* out) {
-  if (!converts_here(s)) return pack_rows_plain(s, depth, rows, row_bytes, out);
-  const int64_t bytes = bytes_of(s.memory), whole = depth / (8 * s.group) * 8;  // steps
-  for (int64_t row = 0; row < rows; ++row) {
-    PanelSource one = s;
-    one.data += row * s.lane_stride * bytes;
-    auto* words = reinterpret_cast<uint32_t*>(static_cast<char*>(out) + row * row_bytes);
-    for (int64_t step = 0; step < whole; step += 8) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(words + step),
-                          words_along_k(one.data + step * s.group * bytes, s));
-    }
-    one.data += whole * s.group * bytes;
-    pack_rows_plain(one, depth - whole * s.group, 1, 0, words + whole);
-  }
+  const Row* packer = packer_of(s);
+  if (!packer) return pack_rows_plain(s, depth, rows, row_bytes, out);
+  packer->rows(s, depth, rows, row_bytes, out);
 }
 
 }  // namespace tessera
