@@ -1,5 +1,6 @@
 #include "cpu_packing.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -19,11 +20,17 @@ namespace {
 struct Case {
   const char* name;
   DType type;
-  int group;        // elements of k in a word
-  bool correction;  // the sums that a signed A asks for
 };
-constexpr Case kCases[] = {
-    {"f32", DType::f32, 1, false}, {"bf16", DType::bf16, 2, false}, {"i8", DType::i8, 4, true}};
+constexpr Case kCases[] = {{"f32", DType::f32}, {"bf16", DType::bf16}, {"i8", DType::i8}};
+
+// Elements of k in a word, of the instruction of vectors that takes most of them.
+int group_of(const Case& c, const ArchSpec& arch) {
+  int group = 1;
+  for (const Instruction& i : arch.instructions) {
+    if (i.m == 1 && i.a == c.type && i.b == c.type) group = std::max(group, i.k);
+  }
+  return group;
+}
 constexpr double kBudgetMs = 200;
 
 // Microseconds of each, timed in turn.
@@ -61,16 +68,18 @@ constexpr int64_t kLines = 1024, kBlockBytes = int64_t{4} << 20, kWidth = 64;
 
 Pair blocks(const Case& c) {
   const int64_t k = kLines, column = k * bytes_of(c.type), n = kBlockBytes / column;
-  const PanelShape shape{k, kWidth, kWidth, c.correction};
-  GuardedBuffer b(static_cast<size_t>(kBlockBytes), 4096), panel(panel_bytes(shape, c.group), 4096);
+  const ArchSpec arch = detect_cpu();
+  const int group = group_of(c, arch);
+  const PanelShape shape{k, kWidth, kWidth, group == 4};  // with the sums that a signed A asks for
+  GuardedBuffer b(static_cast<size_t>(kBlockBytes), 4096), panel(panel_bytes(shape, group), 4096);
   std::memset(b.data(), 1, static_cast<size_t>(kBlockBytes));
-  const PackPanel pack = panel_packer(detect_cpu().vector_bits);
+  const PackPanel pack = panel_packer(arch.vector_bits);
   const auto* from = static_cast<const char*>(b.data());
   return time_pair(
       [&](int repeats) {
         for (int i = 0; i < repeats; ++i) {
           for (int64_t j = 0; j < n; j += kWidth)
-            pack({from + j * column, 1, k, c.type, c.group, false}, shape, panel.data());
+            pack({from + j * column, 1, k, c.type, group, false}, shape, panel.data());
         }
       },
       [&](int repeats) {

@@ -72,7 +72,14 @@ struct Part {
 #endif
 TSR_LOAD(copy8, TSR_COPY("8"), 1, 1)
 TSR_LOAD(copy16, TSR_COPY("16"), 1, 2)
+#ifdef __AVX512BW__
 TSR_LOAD(copy32, TSR_COPY("32"), 1, 4)
+#else  // the one width of elements that AVX2 has masks for
+template <class V>
+TSR_INLINE V load_copy32(const void* p, Part part) {
+  return load_masked<V>(p, lane_mask(static_cast<int>(part.count < 8 ? part.count : 8)));
+}
+#endif
 TSR_LOAD(u8_as_32, "vpmovzxbd", 4, 1)
 TSR_LOAD(i8_as_32, "vpmovsxbd", 4, 1)
 TSR_LOAD(u16_as_32, "vpmovzxwd", 2, 2)

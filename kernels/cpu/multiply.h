@@ -6,12 +6,19 @@
 
 namespace tsr {
 
-// acc += a * b on 32-bit lanes, each lane one k group: 1 float, 2 16-bit or 4 8-bit elements. With 16 registers
-// the order is as written: a compiler that moves loads, or sums into other registers, spills what it has not.
-template <Inst kInst, class U>
-TSR_INLINE void multiply_add(U& acc, U a, U b) {
-  constexpr int L = sizeof(U) / 4;
-  if constexpr (kInst == Inst::fma && L == 8) {
+// Of 16 vector registers a tile fills all but one or two: its products come in the order written, for a compiler
+// that moves loads, or sums into other registers, spills what it has not got.
+#ifdef __AVX512F__
+constexpr bool kFewRegisters = false;
+#else
+constexpr bool kFewRegisters = true;
+#endif
+
+// acc += a * b on 32-bit lanes, each lane one k group: 1 float, 2 16-bit or 4 8-bit elements.
+template <Inst kInst, class V>
+TSR_INLINE void multiply_add(V& acc, V a, V b) {
+  constexpr int L = sizeof(V) / 4;
+  if constexpr (kInst == Inst::fma && kFewRegisters) {
     asm volatile("vfmadd231ps %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b));
   } else if constexpr (kInst == Inst::fma) {
     acc = as_bits<L>(as_float<L>(acc) + as_float<L>(a) * as_float<L>(b));
@@ -19,11 +26,11 @@ TSR_INLINE void multiply_add(U& acc, U a, U b) {
     asm("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
   } else if constexpr (kInst == Inst::vnni) {
     asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
-  } else if constexpr (L == 8) {
-    U product;
+  } else if constexpr (kFewRegisters) {
+    V product;
     asm volatile("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(acc), "=&x"(product) : "x"(a), "x"(b));
   } else {
-    U product;
+    V product;
     asm("vpmaddwd %2, %1, %0" : "=v"(product) : "v"(a), "v"(b));
     acc += product;
   }

@@ -46,7 +46,7 @@ struct Packed {
 #pragma GCC unroll 8
     for (int v = 0; v < kLive; ++v) {
       right[v] = load_whole<U>(b + v * 4 * L);
-      if constexpr (L == 8) asm("" : "+x"(right[v]));  // loaded once, not once per row
+      if constexpr (kFewRegisters) asm("" : "+x"(right[v]));  // loaded once, not once per row
     }
 #pragma GCC unroll 32
     for (int r = 0; r < kHeight; ++r) {

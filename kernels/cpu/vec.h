@@ -81,16 +81,55 @@ TSR_INLINE void store_part(unsigned char* p, int live, Vec<16>::B v) {
 }
 #endif
 
-// AVX2 has no byte or word masks: lane by lane.
+#ifndef __AVX512BW__
+// Lanes below `live` are all ones.
+TSR_INLINE Vec<8>::I lane_mask(int live) {
+  constexpr Vec<8>::I kLanes = {0, 1, 2, 3, 4, 5, 6, 7};
+  return kLanes < live;
+}
+template <class V>
+TSR_INLINE V load_masked(const void* p, Vec<8>::I mask) {
+  struct __attribute__((packed, may_alias)) Memory {
+    char bytes[sizeof(V)];
+  };
+  V v;
+  asm("vpmaskmovd %1, %2, %0" : "=x"(v) : "m"(*static_cast<const Memory*>(p)), "x"(mask));
+  return v;
+}
+TSR_INLINE Vec<8>::U load_part(const unsigned* p, int live, Vec<8>::U) {
+  return load_masked<Vec<8>::U>(p, lane_mask(live));
+}
+#endif
+
+// AVX2 has no masks of bytes and words: lane by lane.
 template <class E, class V>
 TSR_INLINE V load_part(const E* p, int live, V) {
   V v = {};
   for (int i = 0; i < live; ++i) v[i] = p[i];
   return v;
 }
+// In pieces of powers of two: AMD's processors take dozens of operations for a masked store.
 template <class E, class V>
 TSR_INLINE void store_part(E* p, int live, V v) {
-  for (int i = 0; i < live; ++i) p[i] = v[i];
+  char* to = reinterpret_cast<char*>(p);
+  const char* from = reinterpret_cast<const char*>(&v);
+  const int bytes = live * static_cast<int>(sizeof(E));
+  if (bytes == sizeof(V)) return store_whole(p, v);
+  const auto piece = [&](auto size) __attribute__((always_inline)) {
+    constexpr int kBytes = sizeof(size);
+    if (!(bytes & kBytes)) return;
+    __builtin_memcpy(to, from, kBytes);
+    to += kBytes;
+    from += kBytes;
+  };
+  struct Sixteen {
+    char bytes[16];
+  };
+  if constexpr (sizeof(V) > 16) piece(Sixteen{});
+  if constexpr (sizeof(V) > 8) piece(0ll);
+  piece(0);
+  if constexpr (sizeof(E) < 4) piece(short{});
+  if constexpr (sizeof(E) < 2) piece(char{});
 }
 
 // ---- conversions

@@ -84,7 +84,7 @@ struct WordMath {
   }
 
   static TSR_INLINE Acc multiply(Acc c, Acc row, Acc col) {
-    if constexpr (L == 8) {
+    if constexpr (kFewRegisters) {
       multiply_add<C::inst>(c, row, col);
       return c;
     } else if constexpr (kVnni && (kOffset || kRow == Type::u8)) {

@@ -54,7 +54,7 @@ TEST(ArchSpec, AllLoadInOrder) {
   for (const ArchSpec& a : all_archs()) names.push_back(a.name);
   EXPECT_EQ(names, (std::vector<std::string>{"gfx1100", "gfx1200", "gfx1201", "gfx908", "gfx90a", "gfx942",
                                              "gfx950", "sm_80", "sm_90a", "x86_amx", "x86_avx2", "x86_avx512",
-                                             "x86_avx512_bf16", "x86_zen4"}));
+                                             "x86_avx512_bf16", "x86_zen3", "x86_zen4"}));
   for (const std::string& name : names) EXPECT_EQ(&find_arch(name), &find_arch(name));
 }
 
@@ -339,7 +339,8 @@ TEST(ArchSpec, CpuIsDetectedFromItsFeatures) {
   EXPECT_EQ(best(avx512 + " avx512_vnni avx512_bf16", "AuthenticAMD", 25), "x86_zen4");
   EXPECT_EQ(best(avx512 + " avx512_vnni avx512_bf16", "AuthenticAMD", 26), "x86_avx512_bf16");
   EXPECT_EQ(best(avx512 + " avx512_vnni avx512_bf16", "GenuineIntel", 25), "x86_avx512_bf16");
-  EXPECT_EQ(best(avx2, "AuthenticAMD", 25), "x86_avx2");
+  EXPECT_EQ(best(avx2, "AuthenticAMD", 23), "x86_avx2");
+  EXPECT_EQ(best(avx2, "AuthenticAMD", 25), "x86_zen3");
   EXPECT_EQ(best(avx512 + " avx512_vnni avx512_bf16 amx_tile amx_bf16 amx_int8"), "x86_amx");
   EXPECT_EQ(best(avx512 + " amx_tile amx_bf16 amx_int8"), "x86_avx512");
   try {
