@@ -6,8 +6,8 @@
 
 namespace tsr {
 
-// Of 16 vector registers a tile fills all but one or two: its products come in the order written, for a compiler
-// that moves loads, or sums into other registers, spills what it has not got.
+// Of 16 vector registers a tile fills all but one or two: its products come in the order written, for a
+// compiler that moves loads, or sums into other registers, spills what it has not got.
 #ifdef __AVX512F__
 constexpr bool kFewRegisters = false;
 #else

@@ -114,7 +114,7 @@ TSR_INLINE void store_part(E* p, int live, V v) {
   char* to = reinterpret_cast<char*>(p);
   const char* from = reinterpret_cast<const char*>(&v);
   const int bytes = live * static_cast<int>(sizeof(E));
-  if (bytes == sizeof(V)) return store_whole(p, v);
+  if (bytes == static_cast<int>(sizeof(V))) return store_whole(p, v);
   const auto piece = [&](auto size) __attribute__((always_inline)) {
     constexpr int kBytes = sizeof(size);
     if (!(bytes & kBytes)) return;

@@ -23,8 +23,8 @@ constexpr uint32_t kWinograd = family_set(Family::cpu_winograd);
 constexpr uint32_t kScatter = family_set(Family::cpu_scatter);
 constexpr uint32_t kPlanes = family_set(Family::cpu_planes);
 
-// Of a register tile: accumulators, in each step of k the vectors of the shorter side and one of the other, where
-// the instruction does not add its product, and one that the compiler loads ahead.
+// Of a register tile: accumulators, in each step of k the vectors of the shorter side and one of the other,
+// where the instruction does not add its product, and one that the compiler loads ahead.
 int64_t tile_registers(V v, C c, A a) {
   const Instruction* i = a.find_instruction(v.a.type, v.b.type, c);
   const int64_t vectors = ceil_div(c.tile_n, c.inst_n);

@@ -128,8 +128,7 @@ TEST_F(SweepFaults, AreRecordedAsWhatTheyAre) {
   const auto of_tile = [&](size_t i) {
     Each out;
     const std::string config = column().config(std::to_string(column().rows[i]));
-    for (const char* problem : kProblems)
-      out.push_back(all.at({to_string(Problem::parse(problem)), config}));
+    for (const char* problem : kProblems) out.push_back(all.at({to_string(Problem::parse(problem)), config}));
     return out;
   };
   EXPECT_EQ(of_tile(0), (Each{"crashed 2", "quarantined 1", "quarantined 1"}));
@@ -208,10 +207,8 @@ TEST_F(SweepFaults, SeveralCoresMeasureAtOnce) {
   const Json done = json_of(run_words(sweep) + " --cores " + cores_text(allowed_cores()));
   EXPECT_EQ(done.at("left").as_int(), 0);
   // As on one core, but for which problems a kernel fails on before it is quarantined.
-  const std::vector<std::set<std::string>> spoilt = {{"crashed 2", "quarantined 1"},
-                                                     {"timed_out 1", "quarantined 1"},
-                                                     {"wrong 1"},
-                                                     {"compile_failed 1"}};
+  const std::vector<std::set<std::string>> spoilt = {
+      {"crashed 2", "quarantined 1"}, {"timed_out 1", "quarantined 1"}, {"wrong 1"}, {"compile_failed 1"}};
   std::map<std::string, std::set<std::string>> expected;
   for (size_t i = 0; i < column().rows.size(); ++i)
     expected[column().config(std::to_string(column().rows[i]))] =

@@ -260,8 +260,9 @@ TEST(Rules, Cpu) {
   EXPECT_EQ(verdict("x86_avx2", p, "cpu_packed inst=1x8x1 tile=6x16"), "");
   EXPECT_EQ(verdict("x86_avx2", p, "cpu_packed inst=1x8x1 tile=7x16"), "tile_registers");
   EXPECT_EQ(verdict("x86_avx2", p, "cpu_packed inst=1x8x1 tile=4x24"), "tile_registers");
-  EXPECT_EQ(verdict("x86_avx2", "gemm m=512 n=512 k=512 dtype=i8", "cpu_packed inst=1x8x2 tile=6x16 pack_a=1"),
-            "tile_registers");
+  EXPECT_EQ(
+      verdict("x86_avx2", "gemm m=512 n=512 k=512 dtype=i8", "cpu_packed inst=1x8x2 tile=6x16 pack_a=1"),
+      "tile_registers");
   EXPECT_EQ(verdict("x86_avx512", p, f + "6x24"), "tile_vectors");
   EXPECT_EQ(verdict("x86_avx512", p, f + "0x16"), "tile_empty");
   EXPECT_EQ(verdict("x86_avx512", p, f + "6x64 block=5x0x0"), "block_tile");

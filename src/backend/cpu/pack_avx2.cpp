@@ -14,18 +14,13 @@ inline int64_t lanes_from(int64_t lane, int64_t end) {
   return end - lane < 0 ? 0 : at_most(end - lane, kLanes);
 }
 
-// Four words of rows i and i + 4 of 8, beside each other: what transpose_halves takes.
-struct Halves {
-  __m256i r[8];
-};
-
-// 8 x 8 words: row i of the result holds word i of every row. halves.r[i] and [i + 4] hold the first and the
-// last four words of rows i and i + 4.
-inline void transpose_halves(Halves& halves) {
-  __m256i(&r)[8] = halves.r;
+// 8 x 8 words: row i of the result holds word i of every row. r[i] and r[i + 4] come with the first and the
+// last four words of rows i and i + 4, beside each other.
+inline __attribute__((always_inline)) void transpose_halves(__m256i (&r)[8]) {
 #pragma GCC unroll 2
   for (int i = 0; i < 8; i += 4) {
-    const __m256i low01 = _mm256_unpacklo_epi32(r[i], r[i + 1]), high01 = _mm256_unpackhi_epi32(r[i], r[i + 1]);
+    const __m256i low01 = _mm256_unpacklo_epi32(r[i], r[i + 1]),
+                  high01 = _mm256_unpackhi_epi32(r[i], r[i + 1]);
     const __m256i low23 = _mm256_unpacklo_epi32(r[i + 2], r[i + 3]),
                   high23 = _mm256_unpackhi_epi32(r[i + 2], r[i + 3]);
     r[i] = _mm256_unpacklo_epi64(low01, low23);
@@ -34,51 +29,49 @@ inline void transpose_halves(Halves& halves) {
     r[i + 3] = _mm256_unpackhi_epi64(high01, high23);
   }
 }
-
-// 8 rows of 8 words each, where words are what lies in memory: halves are put together by loads.
-inline Halves load_halves(const char* p, int64_t row_bytes) {
-  Halves h;
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i, p += row_bytes) {
-    const auto* low = reinterpret_cast<const __m128i*>(p);
-    const auto* high = reinterpret_cast<const __m128i*>(p + 4 * row_bytes);
-    h.r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(low)), _mm_loadu_si128(high), 1);
-    h.r[i + 4] =
-        _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(low + 1)), _mm_loadu_si128(high + 1), 1);
-  }
-  return h;
+inline __attribute__((always_inline)) void put_halves(__m256i (&r)[8], int i, __m256i row, __m256i fourth) {
+  r[i] = _mm256_permute2x128_si256(row, fourth, 0x20);
+  r[i + 4] = _mm256_permute2x128_si256(row, fourth, 0x31);
 }
 
-// The same of `rows` rows, of `elements` of k each; what is not there is zero.
+// 8 lanes and 8 steps of k that are all there. Where words are what lies in memory, loads put halves
+// together.
 template <class W>
-inline Halves convert_halves(const char* p, int64_t row_bytes, int64_t rows, int64_t elements) {
-  __m256i row[8];
-  for (int i = 0; i < 8; ++i)
-    row[i] = i < rows ? W::along_k(p + i * row_bytes, elements) : _mm256_setzero_si256();
-  Halves h;
+inline __attribute__((always_inline)) void transpose_block(const char* p, int64_t lane_bytes, uint32_t* out,
+                                                           int64_t width) {
+  constexpr int64_t kBlock = kLanes * W::kGroup;
+  __m256i r[8];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    h.r[i] = _mm256_permute2x128_si256(row[i], row[i + 4], 0x20);
-    h.r[i + 4] = _mm256_permute2x128_si256(row[i], row[i + 4], 0x31);
+    const char *row = p + i * lane_bytes, *fourth = row + 4 * lane_bytes;
+    if constexpr (W::kRaw) {
+      const auto half = [](const char* from) {
+        return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+      };
+      r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(half(row)), half(fourth), 1);
+      r[i + 4] = _mm256_inserti128_si256(_mm256_castsi128_si256(half(row + 16)), half(fourth + 16), 1);
+    } else {
+      put_halves(r, i, W::along_k(row, kBlock), W::along_k(fourth, kBlock));
+    }
   }
-  return h;
+  transpose_halves(r);
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i * width), r[i]);
 }
 
-// Elements of k of 8 lanes, of which `live` are read and `written` stored.
+// The same of `live` lanes, of which `written` are stored, and so many elements of k; what is not there is
+// zero.
 template <class W>
-inline void transpose_lanes(const char* p, int64_t lane_bytes, int64_t elements, int64_t live, int64_t written,
-                            uint32_t* out, int64_t width) {
-  const bool whole = elements >= kLanes * W::kGroup && live == kLanes;
-  Halves h = W::kRaw && whole ? load_halves(p, lane_bytes) : convert_halves<W>(p, lane_bytes, live, elements);
-  transpose_halves(h);
-  if (whole && written == kLanes) {
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i)
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i * width), h.r[i]);
-    return;
-  }
+__attribute__((noinline)) void transpose_edge(const char* p, int64_t lane_bytes, int64_t elements,
+                                              int64_t live, int64_t written, uint32_t* out, int64_t width) {
+  const auto row = [&](int i) {
+    return i < live ? W::along_k(p + i * lane_bytes, elements) : _mm256_setzero_si256();
+  };
+  __m256i r[8];
+  for (int i = 0; i < 4; ++i) put_halves(r, i, row(i), row(i + 4));
+  transpose_halves(r);
   const int64_t steps = at_most((elements + W::kGroup - 1) / W::kGroup, kLanes);
-  for (int64_t i = 0; i < steps; ++i) store_words(out + i * width, written, h.r[i]);
+  for (int64_t i = 0; i < steps; ++i) store_words(out + i * width, written, r[i]);
 }
 
 // k contiguous. A line of memory of 8 lanes is used up before those of the next 8: of lanes a multiple of
@@ -91,10 +84,15 @@ void pack_along_k(const PanelSource& s, const PanelShape& shape, int64_t written
     for (int64_t k0 = 0; k0 < shape.depth; k0 += kTurn) {
       const int64_t k1 = at_most(k0 + kTurn, shape.depth);
       for (int64_t lane = lane0; lane < at_most(lane0 + 2 * kLanes, written); lane += kLanes) {
-        const char* p = s.data + lane * lane_bytes;
-        for (int64_t k = k0; k < k1; k += kBlock) {
-          transpose_lanes<W>(p + k * W::kBytes, lane_bytes, shape.depth - k, lanes_from(lane, shape.live),
-                             lanes_from(lane, written), words + k / W::kGroup * width + lane, width);
+        const int64_t live = lanes_from(lane, shape.live), stored = lanes_from(lane, written);
+        const char* p = s.data + lane * lane_bytes + k0 * W::kBytes;
+        uint32_t* to = words + k0 / W::kGroup * width + lane;
+        for (int64_t k = k0; k < k1; k += kBlock, p += kBlock * W::kBytes, to += kLanes * width) {
+          if (live == kLanes && stored == kLanes && shape.depth - k >= kBlock) {
+            transpose_block<W>(p, lane_bytes, to, width);
+          } else {
+            transpose_edge<W>(p, lane_bytes, shape.depth - k, live, stored, to, width);
+          }
         }
       }
     }
