@@ -103,7 +103,7 @@ TEST(KernelSets, BadFilesAreRefused) {
   const std::string good =
       R"({"name": "x", "doc": "d", "variant": "standard", "sizes": "m=1 n=1 k=1", "epilogues": ["none"],
           "kernels": [{"archs": ["x86_avx2"], "dtypes": ["f32"], "configs": ["cpu_packed tile=6x16 inst=1x8x1"]}]})";
-  EXPECT_EQ(parse_kernel_set(good, "test").kernels->size(), 1u);
+  EXPECT_EQ(parse_kernel_set(good, "test").kernels->size(), 2u);  // x86_zen3 is like it
   auto broken = [&](const std::string& from, const std::string& to) {
     std::string text = good;
     text.replace(text.find(from), from.size(), to);
