@@ -22,6 +22,7 @@ struct Case {
   DType type;
 };
 constexpr Case kCases[] = {{"f32", DType::f32}, {"bf16", DType::bf16}, {"i8", DType::i8}};
+constexpr double kBudgetMs = 200;
 
 // Elements of k in a word, of the instruction of vectors that takes most of them.
 int group_of(const Case& c, const ArchSpec& arch) {
@@ -31,7 +32,6 @@ int group_of(const Case& c, const ArchSpec& arch) {
   }
   return group;
 }
-constexpr double kBudgetMs = 200;
 
 // Microseconds of each, timed in turn.
 struct Pair {

@@ -55,7 +55,6 @@ TEST(ShippedModels, ChooseBetterThanTheAnalyticModelOnNetworksTheyNeverSaw) {
 // Asking all trees of a few alone, as is done for a new problem, finds what asking them of everything legal
 // finds.
 TEST(ShippedModels, WhatLooksBestToTheFirstTreesIsWhatLooksBestToAll) {
-  size_t problems = 0, all_pruned = 0;
   for (const std::string& name : shipped()) {
     const TrainingData data = times_of(name);
     const auto model = LearnedModel::parse(find_embedded_file(name + ".model")->text, name);
@@ -71,11 +70,9 @@ TEST(ShippedModels, WhatLooksBestToTheFirstTreesIsWhatLooksBestToAll) {
       EXPECT_LE(each[chosen], *std::min_element(each.begin(), each.end()) * 1.02)
           << name << ": " << to_string(p.problem);
     }
-    EXPECT_GT(pruned, 0u) << name;
-    problems += data.count(Fold::test);
-    all_pruned += pruned;
+    // With 16 vector registers few tiles are legal, and few problems have that many candidates.
+    EXPECT_GT(pruned, data.arch.vector_bits == 256 ? 0 : data.count(Fold::test) / 2) << name;
   }
-  EXPECT_GT(all_pruned, problems / 2);
 }
 
 TEST(ShippedModels, AreUsedUnasked) {
