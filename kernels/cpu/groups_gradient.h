@@ -280,7 +280,7 @@ struct GroupsGradient {
                                       const OutLanes& out) {
     const GroupsLine line(args, number);
     return args.out_channels * (args.out_pixels - (line.line() + 1) * args.out_w) >= out.beyond &&
-           line.lines_behind(chunk.beyond);
+           line.room() >= chunk.beyond;
   }
 
   static TSR_INLINE void lines(const GroupsArgs& args) {

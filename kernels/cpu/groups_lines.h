@@ -16,9 +16,19 @@ struct GroupsLines {
   static constexpr int L = M::L, V = M::V, kTaps = M::kTaps;
   static constexpr long long kSlot = M::kSlot;
   static constexpr int kUnit = M::kBackward ? M::kStride : 1;
-  static constexpr int B = (C::tile_m + kUnit - 1) / kUnit * kUnit;  // columns of a tile
+  static constexpr int B = (C::tile_m + kUnit - 1) / kUnit * kUnit;        // columns of a tile
+  static constexpr int kStep = M::kBackward ? B / kUnit : B * M::kStride;  // columns read from tile to tile
   // Sums go past the caches: Config::streams says that the result is far beyond them.
   static constexpr bool kStreams = requires { C::streams; };
+
+  // A line of the result, the same for all chunks of channels.
+  struct Line {
+    long long in, panel;         // from the first ones to where its first tap lies: bytes, floats
+    long long d_count, h_count;  // lines of the filter that it meets
+    long long room;              // elements that may be read behind every pixel
+    long long row, plane, block_line;
+  };
+  static constexpr int kMostLines = 64;
 
   // A tile of columns of one line.
   struct Job {
@@ -32,16 +42,30 @@ struct GroupsLines {
     long long in_w, in_col, out_w, out_col;  // the tile's first columns may lie outside
     long long row;                           // pixel of column 0 of the line
     long long o, fresh;                      // first channel, and first that no other chunk stores
-    bool reads_whole;                        // vectors may be read whole
     bool whole;                              // all lanes go to memory as they are
     bool streams;                            // ... and in whole lines of memory
+    bool fetches;                            // something is asked for ahead
     long long image, block_line;             // of blocks: the image (n, d), and the first line of pixels
     Stream<false> next_in;
     Stream<true> next_out;
   };
 
+  // So many tiles of a line, one beside the other.
   template <bool kEdge, bool kWhole>
-  static __attribute__((noinline)) void tile(const Job& at) {
+  static __attribute__((noinline)) void tiles(Job& at, long long count) {
+    do {
+      if (at.fetches) {
+        at.next_in.fetch();
+        at.next_out.fetch();
+      }
+      tile<kEdge, kWhole>(at);
+      at.in_col += kStep;
+      at.out_col += B;
+    } while (--count > 0);
+  }
+
+  template <bool kEdge, bool kWhole>
+  static TSR_INLINE void tile(const Job& at) {
     const Chunk& chunk = *at.chunk;
     F acc[B][V];
     each<B * V>([&](auto i) __attribute__((always_inline)) { acc[i.value / V][i.value % V] = F{}; });
@@ -59,9 +83,9 @@ struct GroupsLines {
         for (int c = 0; c < M::kSteps; c += M::kAtOnce, taps += M::kAtOnce * kSlot) {
           F w[M::kAtOnce][kTaps][V];
           each<M::kAtOnce * kTaps * V>([&](auto k) __attribute__((always_inline)) {
-            F& to = w[k.value / (kTaps * V)][k.value / V % kTaps][k.value % V];
-            to = load_whole<F>(taps + k.value * L);
-            hold(to);
+            F weight = load_whole<F>(taps + k.value * L);
+            hold(weight);
+            w[k.value / (kTaps * V)][k.value / V % kTaps][k.value % V] = weight;
           });
           const char* p = M::kAlike ? line + c * (M::kInner / M::kSteps) * M::kInSize : line;
           each<M::template columns<B>()>([&](auto ji) __attribute__((always_inline)) {
@@ -71,6 +95,18 @@ struct GroupsLines {
             hold(p);
             if constexpr (M::template used<B>(col)) {
               if (kEdge && !within(in_col + col, in_w)) return;
+              if constexpr (kFewRegisters && M::kBeside && !M::kPairs) {  // one vector read at a time
+                each<V>([&](auto vi) __attribute__((always_inline)) {
+                  constexpr int v = decltype(vi)::value;
+                  F x = M::template floats<M::kIn, kWhole>(from + M::offset(chunk, v), chunk.part[v][0]);
+                  hold(x);
+                  each<kTaps>([&](auto ti) __attribute__((always_inline)) {
+                    constexpr int t = decltype(ti)::value, b = M::template meets<B>(col, t);
+                    if constexpr (b >= 0) M::multiply(acc[b][v], x, w[0][t][v]);
+                  });
+                });
+                return;
+              }
               F x[M::kAtOnce][V];
               M::template load<kWhole>(x, from, chunk, index);
               each<kTaps>([&](auto ti) __attribute__((always_inline)) {
@@ -218,23 +254,25 @@ struct GroupsLines {
     }
   }
 
-  static TSR_INLINE void tiles(Job& job, long long q, long long end) {
-    const long long pad = job.args->pad_w;
-    for (; q < end; q += B / kUnit) {
-      job.next_in.fetch();
-      job.next_out.fetch();
-      job.in_col = M::kBackward ? q + M::kFirst : q * M::kStride - pad;
-      job.out_col = M::kBackward ? q * kUnit - pad : q;
-      const bool inside = job.in_col >= 0 && job.in_col + M::template columns<B>() <= job.in_w &&
-                          job.out_col >= 0 && job.out_col + B <= job.out_w;
-      if (!job.reads_whole) {
-        tile<true, false>(job);
-      } else if (inside) {
-        tile<false, true>(job);
-      } else {
-        tile<true, true>(job);
-      }
-    }
+  // Neighbouring tiles of a line: where the first one begins, and how many reach over the line's ends before
+  // and behind those inside.
+  struct Span {
+    long long in_col, out_col, before, inside, behind;
+  };
+  // Tiles from q up to `end`, in columns or, backward, strides.
+  static TSR_INLINE Span span(const GroupsArgs& args, long long q, long long end) {
+    Span s;
+    s.in_col = M::kBackward ? q + M::kFirst : q * M::kStride - args.pad_w;
+    s.out_col = M::kBackward ? q * kUnit - args.pad_w : q;
+    const long long count = (end - q + B / kUnit - 1) / (B / kUnit);
+    const auto short_by = [](long long x, long long step) { return x < 0 ? (step - 1 - x) / step : 0; };
+    const auto fit = [](long long room, long long step) { return room < 0 ? 0 : room / step + 1; };
+    const long long last = least(fit(args.in_w - M::template columns<B>() - s.in_col, kStep),
+                                 fit(args.out_w - B - s.out_col, B));
+    s.before = least(most(short_by(s.in_col, kStep), short_by(s.out_col, B)), count);
+    s.inside = most(least(last, count) - s.before, 0);
+    s.behind = count - s.before - s.inside;
+    return s;
   }
 
   static TSR_INLINE void lines(const GroupsArgs& args) {
@@ -252,18 +290,33 @@ struct GroupsLines {
     // Backward tiles begin where the first tap of a stride does, counted from the padding.
     const long long first = M::kBackward ? args.pad_w / kUnit : 0;
     const long long end = M::kBackward ? (args.pad_w + args.out_w + kUnit - 1) / kUnit : args.out_w;
+    const long long lines = least(args.line_block, kMostLines);
+    const auto describe = [&](const GroupsLine& at) __attribute__((always_inline)) {
+      const GroupsAxis &axis_d = at.axis_d(), &axis_h = at.axis_h();
+      return Line{at.image * image + axis_d.at * plane + axis_h.at * line,
+                  (axis_d.first * args.taps_h + axis_h.first) * line_floats,
+                  args.epilogue.alpha == 0.0f ? 0 : axis_d.count,  // a zero alpha hides what operands hold
+                  axis_h.count,
+                  at.room(),
+                  at.line() * args.out_w,
+                  at.plane(),
+                  args.blocks.origin_h + at.h * C::block_h};
+    };
     for (long long l0 = args.line_begin, l1; l0 < args.line_end; l0 = l1) {
-      l1 = groups_block_end(args, l0, least(l0 + args.line_block, args.line_end));
+      l1 = groups_block_end(args, l0, least(l0 + lines, args.line_end));
       const long long l2 =
-          l1 < args.line_end ? groups_block_end(args, l1, least(l1 + args.line_block, args.line_end)) : l1;
+          l1 < args.line_end ? groups_block_end(args, l1, least(l1 + lines, args.line_end)) : l1;
       const long long turns =
           (l1 - l0) * (args.chunk_end - args.chunk_begin) * ((end - first) / (B / kUnit) + 1);
+      job.fetches = args.fetch;
       job.next_in = groups_next_lines<M::kInSize>(args, l1, l2, turns);
       if (args.fetch && !M::kBlocked && !kStreams) {
         const long long line_c = args.out_w * args.epilogue.c_stride * bytes_of(C::type_out);
         const char* c = static_cast<const char*>(args.epilogue.c) + GroupsLine(args, l1).line() * line_c;
         job.next_out = Stream<true>(c, c + (l2 - l1) * line_c, turns);
       }
+      Line block[kMostLines], *known = block;
+      GroupsLine at(args, l0);
       for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
         const Chunk chunk(args, q);
         job.chunk = &chunk;
@@ -281,19 +334,29 @@ struct GroupsLines {
         const float* panel = args.panels + q * chunk_floats;
         for (long long t0 = first, t1; t0 < end; t0 = t1) {
           t1 = least(t0 + args.tile_block * (B / kUnit), end);
-          GroupsLine at(args, l0);
-          for (long long l = l0; l < l1; ++l, at.next()) {
-            const GroupsAxis axis_d = at.axis_d(), axis_h = at.axis_h();
-            job.in = in + at.image * image + axis_d.at * plane + axis_h.at * line;
-            job.panel = panel + (axis_d.first * args.taps_h + axis_h.first) * line_floats;
-            job.d_count =
-                args.epilogue.alpha == 0.0f ? 0 : axis_d.count;  // a zero alpha hides what operands hold
-            job.h_count = axis_h.count;
-            job.reads_whole = at.lines_behind(chunk.beyond);
-            job.row = at.line() * args.out_w;
-            job.image = at.plane();
-            job.block_line = args.blocks.origin_h + at.h * C::block_h;
-            tiles(job, t0, t1);
+          const Span at_w = span(args, t0, t1);
+          for (Line* l = block; l < block + (l1 - l0); ++l) {
+            if (l == known) {  // in the shadow of the first chunk's tiles
+              *l = describe(at);
+              at.next();
+              ++known;
+            }
+            job.in = in + l->in;
+            job.panel = panel + l->panel;
+            job.d_count = l->d_count;
+            job.h_count = l->h_count;
+            job.in_col = at_w.in_col;
+            job.out_col = at_w.out_col;
+            job.row = l->row;
+            job.image = l->plane;
+            job.block_line = l->block_line;
+            if (l->room < chunk.beyond) {
+              tiles<true, false>(job, at_w.before + at_w.inside + at_w.behind);
+              continue;
+            }
+            if (at_w.before > 0) tiles<true, true>(job, at_w.before);
+            if (at_w.inside > 0) tiles<false, true>(job, at_w.inside);
+            if (at_w.behind > 0) tiles<true, true>(job, at_w.behind);
           }
         }
       }

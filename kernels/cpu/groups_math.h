@@ -122,11 +122,18 @@ struct GroupsMath {
 #endif
   }
 
-  // acc += x * w, of floats or of words.
+  // acc += x * w, of floats or of words. Floats are not passed off as words where registers are few: the
+  // compiler would copy them.
   static TSR_INLINE void multiply(F& acc, F x, F w) {
-    U sum = as_bits<L>(acc);
-    multiply_add<C::inst>(sum, as_bits<L>(x), as_bits<L>(w));
-    acc = as_float<L>(sum);
+    if constexpr (C::inst == Inst::fma && kFewRegisters) {
+      F sum = acc;
+      multiply_add<C::inst>(sum, x, w);
+      acc = sum;
+    } else {
+      U sum = as_bits<L>(acc);
+      multiply_add<C::inst>(sum, as_bits<L>(x), as_bits<L>(w));
+      acc = as_float<L>(sum);
+    }
   }
 
   // The lanes of one chunk of channels.

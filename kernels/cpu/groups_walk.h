@@ -80,11 +80,8 @@ struct GroupsLine {
     return last_plane() * args.in_h + axis.at +
            (args.at_step_h > 0 ? (axis.count - 1) * static_cast<long long>(args.at_step_h) : 0) + 1;
   }
-  // Whether `beyond` elements behind every pixel that this line's taps meet may be read: they belong to the
-  // lines behind.
-  TSR_INLINE bool lines_behind(long long beyond) const {
-    return args.in_channels * (args.in_pixels - lines_to() * args.in_w) >= beyond;
-  }
+  // Elements that may be read behind every pixel that this line's taps meet: they belong to the lines behind.
+  TSR_INLINE long long room() const { return args.in_channels * (args.in_pixels - lines_to() * args.in_w); }
 };
 
 // The number of the line up to which a chunk that begins at l0 goes. Lines of a block are neighbours in

@@ -119,7 +119,8 @@ struct Stage {
   static constexpr int kDepth = 8192 / kCols / L * L > 512 ? 512 : 8192 / kCols / L* L;
   static constexpr int kPitch = kDepth + L;  // the largest
   static constexpr int kRowTiles = kRows >= 24 ? 1 : kRows >= 8 ? 2 : 4;
-  static constexpr int kTiles = 16;  // whose accumulators wait for the next block of k
+  // Tiles whose accumulators wait for the next block of k: 32 KiB.
+  static constexpr int kTiles = kRows * kCols > 512 ? 16 : kRows* kCols < 128 ? 64 : 8192 / (kRows * kCols);
   static constexpr int kRowBlock = (kRowTiles * kRows + L - 1) / L * L;
 
   alignas(64) unsigned rows[kRowBlock * kPitch];  // pitch(depth) apart

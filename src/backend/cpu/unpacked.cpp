@@ -108,11 +108,17 @@ class UnpackedKernel : public CpuKernel {
 
   size_t part_bytes() const { return static_cast<size_t>(view_.m * view_.n * 4); }
 
+  // Lines of columns that cpu_direct reads side by side, so that they do not drive each other out of the
+  // cache. The processor follows few long lines best, which is what counts where they come from memory; the
+  // more rows meet them, the more it costs to load and store sums for each few.
+  int64_t lines_at_once(const ArchSpec& arch, int64_t streamed_bytes) const {
+    constexpr int64_t kFewest = 8, kMost = 32;
+    const int64_t rows = config_.swap_ab ? view_.n : view_.m;
+    return streamed_bytes > arch.l3.bytes / 3 ? std::clamp(2 * rows, kFewest, kMost) : kMost;
+  }
+
   int64_t block_k(const ArchSpec& arch) const {
     if (config_.family_id() == Family::cpu_direct) {
-      // Few lines of columns at a time where they come from memory: the next ones are asked for meanwhile,
-      // and must not drive each other out of the cache.
-      constexpr int64_t kLines = 32;
       // Panels come one after the other: whole where few rows meet them, else as much as the first-level
       // cache keeps for the next rows.
       if (view_.b_prepacked) {
@@ -120,9 +126,10 @@ class UnpackedKernel : public CpuKernel {
                                          : arch.l1.bytes / 2 / (config_.tile_n * 4) * inst_.k;
       }
       const Operand& streamed = config_.swap_ab ? view_.a : view_.b;
-      const bool cached = view_.k * cols_of(view_, config_) * bytes_of(streamed.type) <= arch.l2.bytes / 2;
-      return cached || cols_of(view_, config_) <= config_.tile_n ? std::numeric_limits<int32_t>::max()
-                                                                 : kLines;
+      const int64_t bytes = view_.k * cols_of(view_, config_) * bytes_of(streamed.type);
+      return bytes <= arch.l2.bytes / 2 || cols_of(view_, config_) <= config_.tile_n
+                 ? std::numeric_limits<int32_t>::max()
+                 : lines_at_once(arch, bytes);
     }
     // As much of k as lets the columns of a tile and those of the next one stay in three quarters of the
     // first-level cache; rows pass through the rest.
