@@ -47,7 +47,6 @@ class Verifiers {
   const Verifier& of(Arithmetic arithmetic) {
     return made_.try_emplace(arithmetic, operands_, sample_, arithmetic).first->second;
   }
-  size_t size() const { return made_.size(); }
 
  private:
   const Operands& operands_;

@@ -243,6 +243,18 @@ TEST_F(SweepFaults, WhatOthersCompileIsMeasuredWhenItIsReady) {
   EXPECT_EQ(all.at("ok").as_int(), all.at("pairs").as_int());
 }
 
+// Nine sums of six million products each take the reference a second or more, the kernel milliseconds.
+TEST_F(SweepFaults, WorkingOutWhatIsRightIsNotTheKernelsTime) {
+  const Variable sound("TESSERA_CXX", "g++");
+  const std::string sweep = dir_.path() + "/long";
+  text_of(
+      "sweep plan " + sweep +
+      " --threads 1 --candidates guided:1 "
+      "'conv_bwd_weight n=64 g=1 c=1 k=1 in=300x300 filter=3x3 stride=1x1 pad=1x1 dilation=1x1 dtype=f32'");
+  const Json all = json_of("sweep run " + sweep + " --limit-s 0.4 --budget-ms 1 --quiet");
+  EXPECT_EQ(all.at("ok").as_int(), 1);
+}
+
 TEST_F(SweepFaults, FirstInterruptFinishesTheStep) {
   const Variable sound("TESSERA_CXX", "g++");
   const std::string sweep = plan("interrupted");
