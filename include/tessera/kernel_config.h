@@ -28,7 +28,8 @@ enum class Family : int {
   cpu_groups,
   cpu_winograd,
   cpu_scatter,
-  cpu_planes
+  cpu_planes,
+  cpu_winograd_weight
 };
 enum class Pipeline : int {
   none,

@@ -6,8 +6,7 @@
 
 #include "cpu/product.h"
 #include "cpu/shuffle.h"
-#include "cpu/winograd_abi.h"
-#include "cpu/winograd_transform.h"
+#include "cpu/winograd_tiles.h"
 
 namespace tsr {
 
@@ -19,14 +18,13 @@ struct Winograd {
   using U = typename Vec<L>::U;
   template <class Transform>
   using Nest = WinogradNest<Transform, C::taps_d, C::taps_h, C::taps_w>;
-  using Input = Nest<WinogradInput>;
+  using Input = WinogradTransform<L, WinogradInput, C>;
   using Filter = Nest<WinogradFilter>;
   using Output = Nest<WinogradOutput>;
-  static constexpr int kTaps = C::taps_d * C::taps_h * C::taps_w, kPoints = Input::kOut;
-  static constexpr int in_tile(int taps) { return taps > 1 ? 4 : 1; }
-  static constexpr int out_tile(int taps) { return taps > 1 ? 2 : 1; }
-  static constexpr int kInW = in_tile(C::taps_w), kInH = in_tile(C::taps_h), kInD = in_tile(C::taps_d);
-  static constexpr int kOutW = out_tile(C::taps_w), kOutH = out_tile(C::taps_h), kOutD = out_tile(C::taps_d);
+  static constexpr int kTaps = C::taps_d * C::taps_h * C::taps_w, kPoints = Input::Nest::kOut;
+  static constexpr int kOutW = winograd_tile(C::taps_w), kOutH = winograd_tile(C::taps_h),
+                       kOutD = winograd_tile(C::taps_d);
+  using Tile = WinogradTile;
 
   // ---- the filter
 
@@ -37,8 +35,8 @@ struct Winograd {
   }
 
   static TSR_INLINE long long tap_at(const WinogradArgs& a, int tap) {
-    return tap / (C::taps_h * C::taps_w) * a.axes[0].tap + tap / C::taps_w % C::taps_h * a.axes[1].tap +
-           tap % C::taps_w * a.axes[2].tap;
+    return tap / (C::taps_h * C::taps_w) * a.tiles.axes[0].tap +
+           tap / C::taps_w % C::taps_h * a.tiles.axes[1].tap + tap % C::taps_w * a.tiles.axes[2].tap;
   }
 
   // A panel of columns, `live` of them, that are neighbours in memory.
@@ -95,113 +93,17 @@ struct Winograd {
     }
   }
 
-  // ---- the tiles
-
-  // A tile: image and index along each axis.
-  struct Tile {
-    long long image, at[3];
-    TSR_INLINE Tile(const WinogradArgs& a, long long tile) {
-#pragma GCC unroll 1
-      for (int i = 2; i >= 0; --i) {
-        at[i] = tile % a.axes[i].tiles;
-        tile /= a.axes[i].tiles;
-      }
-      image = tile;
-    }
-    TSR_INLINE void next(const WinogradArgs& a) {
-      if (++at[2] < a.axes[2].tiles) return;
-      at[2] = 0;
-      if (++at[1] < a.axes[1].tiles) return;
-      at[1] = 0;
-      if (++at[0] < a.axes[0].tiles) return;
-      at[0] = 0;
-      ++image;
-    }
-  };
-
-  static TSR_INLINE bool inside(long long x, const WinogradAxis& a) { return x >= 0 && x < a.size; }
-
-  // Where the coordinates of a tile lie.
-  static TSR_INLINE void point_at(const WinogradArgs& a, const Tile& tile, const char* (&table)[Input::kIn]) {
-    const char* zeros = reinterpret_cast<const char*>(a.zeros);
-    const char* image = a.in + tile.image * a.image_bytes;
-    const long long d0 = tile.at[0] * kOutD + a.axes[0].shift, h0 = tile.at[1] * kOutH + a.axes[1].shift,
-                    w0 = tile.at[2] * kOutW + a.axes[2].shift;
-    bool w_inside[kInW];
-    TSR_UNROLL for (int w = 0; w < kInW; ++w) w_inside[w] = inside(w0 + w, a.axes[2]);
-    TSR_UNROLL for (int d = 0; d < kInD; ++d) {
-      TSR_UNROLL for (int h = 0; h < kInH; ++h) {
-        const bool line_inside = inside(d0 + d, a.axes[0]) && inside(h0 + h, a.axes[1]);
-        const char* line =
-            image + (d0 + d) * a.axes[0].stride + (h0 + h) * a.axes[1].stride + w0 * a.axes[2].stride;
-        TSR_UNROLL for (int w = 0; w < kInW; ++w) {
-          table[(d * kInH + h) * kInW + w] = line_inside && w_inside[w] ? line + w * a.axes[2].stride : zeros;
-        }
-      }
-    }
-  }
-
-  // Asks for what the next line of tiles reads and this one does not. Behind the last line of an image lies
-  // the next image.
-  static TSR_INLINE void fetch_below(const WinogradArgs& a, const Tile& tile, long long bytes) {
-    const char* image = a.in + tile.image * a.image_bytes;
-    const long long d0 = tile.at[0] * kOutD + a.axes[0].shift + kInD - kOutD,
-                    h0 = tile.at[1] * kOutH + a.axes[1].shift + kInH,
-                    w0 = tile.at[2] * kOutW + a.axes[2].shift + kInW - kOutW;
-    const char* corner = image + d0 * a.axes[0].stride + h0 * a.axes[1].stride + w0 * a.axes[2].stride;
-    TSR_UNROLL for (int d = 0; d < kOutD; ++d) {
-      TSR_UNROLL for (int h = 0; h < kOutH; ++h) {
-        TSR_UNROLL for (int w = 0; w < kOutW; ++w) {
-          const char* pixel = corner + d * a.axes[0].stride + h * a.axes[1].stride + w * a.axes[2].stride;
-          for (long long i = 0; i < bytes; i += Ahead::kLine) __builtin_prefetch(pixel + i);
-        }
-      }
-    }
-  }
-
-  template <class Load>
-  static TSR_INLINE void tile_points(const char* const (&table)[Input::kIn], char* to, long long point,
-                                     Load load) {
-    F x[Input::kIn], y[kPoints];
-    TSR_UNROLL for (int i = 0; i < Input::kIn; ++i) x[i] = load(table[i]);
-    Input::apply(x, y);
-    TSR_UNROLL for (int p = 0; p < kPoints; ++p) store_whole(to + p * point, as_bits<L>(y[p]));
-  }
-
-  static __attribute__((noinline)) void transform_tiles(const WinogradArgs& a) {
-    Tile tile(a, a.tile_begin);
-    const long long channels = a.groups * a.channels, whole = channels / L * L;
-    const Part rest(channels - whole);
-    for (long long t = 0; t < a.tile_end - a.tile_begin; ++t, tile.next(a)) {
-      const char* table[Input::kIn];
-      point_at(a, tile, table);
-      fetch_below(a, tile, channels * 4);
-      char* to = a.tiles + t * a.tile_row;
-      for (long long c = 0; c < whole; c += L) {
-        tile_points(
-            table, to + c * 4, a.tile_point, [&](const char* p) __attribute__((always_inline)) {
-              return load_whole<F>(p + c * 4);
-            });
-      }
-      if (whole == channels) continue;
-      tile_points(
-          table, to + whole * 4, a.tile_point, [&](const char* p) __attribute__((always_inline)) {
-            return load_floats<L, Type::f32>(p + whole * 4, rest);
-          });
-    }
-  }
-
   // ---- the products
 
   // All points of one panel of a group, `group` counted from the first. Rows that fill up the only register
   // tile hold anything: each row of sums comes from one row of tiles. So do columns up to a whole vector,
   // which are the next group's, whose products come later.
   static TSR_INLINE void multiply(const WinogradArgs& a, const char* panel, long long group, long long cols) {
-    const long long tiles = a.tile_end - a.tile_begin;
-    BareProducts<C> product(tiles < C::tile_m ? C::tile_m : tiles, a.tile_row, a.channels, a.sums_row);
+    const long long tiles = a.tiles.end - a.tiles.begin;
+    BareProducts<C> product(tiles < C::tile_m ? C::tile_m : tiles, a.tiles.row, a.channels, a.sums_row);
     for (int point = 0; point < kPoints; ++point) {
       const char* of_point = panel + point * a.point_bytes;
-      product.multiply(a.tiles + point * a.tile_point + group * a.channels * 4, of_point,
+      product.multiply(a.tiles.to + point * a.tiles.point + group * a.channels * 4, of_point,
                        point + 1 < kPoints ? of_point + a.point_bytes : nullptr, cols,
                        a.sums + point * a.sums_point + group * a.columns * 4);
     }
@@ -221,14 +123,15 @@ struct Winograd {
                                        long long col, int live) {
     const long long d0 = tile.at[0] * kOutD, h0 = tile.at[1] * kOutH, w0 = tile.at[2] * kOutW;
     TSR_UNROLL for (int d = 0; d < kOutD; ++d) {
-      if (d > 0 && d0 + d >= a.axes[0].positions) continue;
+      if (d > 0 && d0 + d >= a.tiles.axes[0].positions) continue;
       TSR_UNROLL for (int h = 0; h < kOutH; ++h) {
-        if (h > 0 && h0 + h >= a.axes[1].positions) continue;
-        const long long row = ((tile.image * a.axes[0].positions + d0 + d) * a.axes[1].positions + h0 + h) *
-                                  a.axes[2].positions +
-                              w0;
+        if (h > 0 && h0 + h >= a.tiles.axes[1].positions) continue;
+        const long long row =
+            ((tile.image * a.tiles.axes[0].positions + d0 + d) * a.tiles.axes[1].positions + h0 + h) *
+                a.tiles.axes[2].positions +
+            w0;
         TSR_UNROLL for (int w = 0; w < kOutW; ++w) {
-          if (w > 0 && w0 + w >= a.axes[2].positions) continue;
+          if (w > 0 && w0 + w >= a.tiles.axes[2].positions) continue;
           E::store(as_bits<L>(y[(d * kOutH + h) * kOutW + w]), a.epilogue, row + w, col, live);
         }
       }
@@ -237,9 +140,9 @@ struct Winograd {
 
   static __attribute__((noinline)) void transform_results(const WinogradArgs& a, long long n,
                                                           long long cols) {
-    Tile tile(a, a.tile_begin);
+    Tile tile(a.tiles.axes, a.tiles.begin);
     const char* sums = a.sums;
-    for (long long t = a.tile_begin; t < a.tile_end; ++t, tile.next(a), sums += a.sums_row) {
+    for (long long t = a.tiles.begin; t < a.tiles.end; ++t, tile.next(a.tiles.axes), sums += a.sums_row) {
       long long j = 0;
       for (; j + L <= cols; j += L) results(a, tile, sums + j * 4, n + j, L);
       if (j < cols) results(a, tile, sums + j * 4, n + j, static_cast<int>(cols - j));
@@ -250,8 +153,8 @@ struct Winograd {
   static __attribute__((noinline)) void without_product(const WinogradArgs& a) {
     const long long columns = a.groups * a.columns, last = a.panel_end * C::tile_n,
                     end = a.groups > 1 || last > columns ? columns : last;
-    Tile tile(a, a.tile_begin);
-    for (long long t = a.tile_begin; t < a.tile_end; ++t, tile.next(a)) {
+    Tile tile(a.tiles.axes, a.tiles.begin);
+    for (long long t = a.tiles.begin; t < a.tiles.end; ++t, tile.next(a.tiles.axes)) {
       for (long long n = a.panel_begin * C::tile_n; n < end; n += L)
         store_results(a, tile, {}, n, static_cast<int>(end - n < L ? end - n : L));
     }
@@ -260,7 +163,7 @@ struct Winograd {
   static TSR_INLINE void run(const WinogradArgs& a) {
     if (a.phase == WinogradPhase::filter) return filter(a);
     if (a.epilogue.alpha == 0.0f) return without_product(a);
-    transform_tiles(a);
+    Input::run(a.tiles);
     const char* panel = a.panels;
     if (a.groups > 1) {
       for (long long g = 0; g < a.groups; ++g, panel += a.panel_bytes) multiply(a, panel, g, a.columns);

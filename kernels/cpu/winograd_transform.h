@@ -1,5 +1,6 @@
-// The three transforms of minimal filtering F(2,3), nested over the axes that have three taps (A. Lavin,
-// S. Gray: Fast Algorithms for Convolutional Neural Networks, 2015). Their coefficients are 0, 1 and 1/2.
+// The transforms of minimal filtering, nested over the axes that have three taps: F(2,3) (A. Lavin, S. Gray:
+// Fast Algorithms for Convolutional Neural Networks, 2015), and transposed F(3,2), three weights from two
+// results' gradients and four inputs. Their coefficients are 0, 1 and 1/2.
 #pragma once
 
 #include "cpu/lines.h"
@@ -35,6 +36,28 @@ struct WinogradOutput {
     const F inner = x[apart] + x[2 * apart];
     y[0] = x[0] + inner;
     y[apart] = x[apart] - x[2 * apart] - x[3 * apart];
+  }
+};
+
+// The same products in the gradient of a filter: WinogradOutput and WinogradFilter transposed.
+struct WinogradGradient {
+  static constexpr int kIn = 2, kOut = 4;
+  template <class F>
+  static TSR_INLINE void apply(const F* x, F* y, int apart) {
+    y[0] = x[0];
+    y[apart] = x[0] + x[apart];
+    y[2 * apart] = x[0] - x[apart];
+    y[3 * apart] = -x[apart];
+  }
+};
+struct WinogradWeights {
+  static constexpr int kIn = 4, kOut = 3;
+  template <class F>
+  static TSR_INLINE void apply(const F* x, F* y, int apart) {
+    const F inner = (x[apart] + x[2 * apart]) * 0.5f;
+    y[0] = x[0] + inner;
+    y[apart] = (x[apart] - x[2 * apart]) * 0.5f;
+    y[2 * apart] = inner + x[3 * apart];
   }
 };
 

@@ -43,6 +43,8 @@ constexpr FamilyInfo kFamilies[] = {
      kTileKnobs, true, false, false, false, true},
     {Family::cpu_planes, cpu, "cpu/planes.h", "convolution of few channels, neighbouring pixels in a vector",
      kTileKnobs, false, false, false, false, false, true},
+    {Family::cpu_winograd_weight, cpu, "cpu/winograd_weight.h",
+     "gradient of a filter by minimal filtering F(3,2), stride 1", kTileKnobs, false, false, false, true},
 };
 
 constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};

@@ -10,9 +10,10 @@
 namespace tessera {
 namespace {
 
-constexpr std::string_view kFamilies[] = {"cpu_packed", "cpu_direct",   "cpu_dot",     "cpu_amx",   "tma_ws",
-                                          "cp_async",   "simt",         "gemv",        "mfma",      "wmma",
-                                          "cpu_groups", "cpu_winograd", "cpu_scatter", "cpu_planes"};
+constexpr std::string_view kFamilies[] = {
+    "cpu_packed", "cpu_direct",   "cpu_dot",     "cpu_amx",    "tma_ws",
+    "cp_async",   "simt",         "gemv",        "mfma",       "wmma",
+    "cpu_groups", "cpu_winograd", "cpu_scatter", "cpu_planes", "cpu_winograd_weight"};
 constexpr std::string_view kPipelines[] = {
     "none",    "basic_v1",     "mem",        "compv3",         "compv4",      "compv5",  "compv6",
     "wavelet", "preshufflev2", "comp_async", "basic_async_v1", "cooperative", "pingpong"};

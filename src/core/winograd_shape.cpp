@@ -8,14 +8,13 @@
 namespace tessera {
 namespace {
 
-// Groups whose neighbouring channels fill vectors best, the fewest that do; one where a group has several
-// panels.
-int64_t groups_at_once(const GemmView& v, int64_t channels, int64_t panels, int64_t lanes) {
+// Groups whose neighbouring channels fill vectors best, the fewest that do: `read` and `left` of each.
+int64_t groups_at_once(const GemmView& v, int64_t read, int64_t left, int64_t lanes) {
   constexpr int64_t kMost = 4;
   int64_t best = 1, best_vectors = 0;
-  for (int64_t g = 1; g <= std::min(v.groups, kMost) && panels == 1; ++g) {
+  for (int64_t g = 1; g <= std::min(v.groups, kMost); ++g) {
     if (v.groups % g != 0 && g > 1) continue;  // blocks of one size
-    const int64_t vectors = (ceil_div(g * channels, lanes) + ceil_div(g * v.n, lanes)) * (12 / g);
+    const int64_t vectors = (ceil_div(g * read, lanes) + ceil_div(g * left, lanes)) * (12 / g);
     if (g > 1 && vectors >= best_vectors) continue;
     best = g;
     best_vectors = vectors;
@@ -23,17 +22,21 @@ int64_t groups_at_once(const GemmView& v, int64_t channels, int64_t panels, int6
   return best;
 }
 
+// `turned`: or walks its filter backwards.
+bool is_filtered(const Window& window, bool turned) {
+  const auto fits = [&](const WindowAxis& x) {
+    return x.step == 1 && x.divide == 1 &&
+           (x.taps == 1 || (x.taps == 3 && (x.spread == 1 || (turned && x.spread == -1))));
+  };
+  return std::all_of(window.axes.begin(), window.axes.end(), fits) &&
+         std::any_of(window.axes.begin(), window.axes.end(), [](const WindowAxis& x) { return x.taps == 3; });
+}
+
 }  // namespace
 
-bool winograd_window(const GemmView& v) {
-  if (!v.window || !v.a.patches) return false;
-  const auto& axes = v.window->axes;
-  const auto fits = [](const WindowAxis& x) {
-    return x.step == 1 && x.divide == 1 &&
-           (x.taps == 1 || (x.taps == 3 && (x.spread == 1 || x.spread == -1)));
-  };
-  return std::all_of(axes.begin(), axes.end(), fits) &&
-         std::any_of(axes.begin(), axes.end(), [](const WindowAxis& x) { return x.taps == 3; });
+bool winograd_window(const GemmView& v) { return v.window && v.a.patches && is_filtered(*v.window, true); }
+bool winograd_weight_window(const GemmView& v) {
+  return v.window && v.b.patches && is_filtered(*v.window, false);
 }
 
 int64_t winograd_points(const Window& window) {
@@ -59,9 +62,34 @@ WinogradShape winograd_shape(const GemmView& v, const KernelConfig& c) {
   s.point_bytes = odd_lines(s.channels * columns * 4);
   s.panel_bytes = s.points * s.point_bytes;
   const int64_t lanes = std::max(c.inst_n, 1);
-  s.groups_at_once = groups_at_once(v, s.channels, s.panels, lanes);
+  s.groups_at_once = s.panels > 1 ? 1 : groups_at_once(v, s.channels, v.n, lanes);
   s.tile_row = odd_lines(s.groups_at_once * s.channels * 4);
   s.sums_row = std::max(columns, (s.groups_at_once - 1) * v.n + round_up(v.n, lanes)) * 4;
+  return s;
+}
+
+WinogradWeightShape winograd_weight_shape(const GemmView& v, const KernelConfig& c) {
+  WinogradWeightShape s{};
+  const Window& window = *v.window;
+  s.points = winograd_points(window);
+  s.all_tiles = window.images;
+  for (size_t i = 0; i < s.tiles.size(); ++i) {
+    s.tiles[i] = ceil_div(window.axes[i].positions, winograd_results(window.axes[i].taps));
+    s.all_tiles *= s.tiles[i];
+  }
+  s.rows = v.m;
+  s.channels = window.channels;
+  const int64_t lanes = std::max(c.inst_n, 1), columns = std::max(c.tile_n, 1);
+  s.groups_at_once = groups_at_once(v, s.channels, s.rows, lanes);
+  // Whole vectors of the last group, and of dY as many rows as a tile has, are read.
+  const auto row_of = [&](int64_t channels, int64_t least) {
+    return odd_lines(((s.groups_at_once - 1) * channels + round_up(std::max(channels, least), lanes)) * 4);
+  };
+  s.left_row = row_of(s.rows, c.tile_m);
+  s.right_row = row_of(s.channels, 1);
+  s.sums_row = odd_lines(s.channels * 4);
+  s.sums_point = s.rows * s.sums_row;
+  s.panels = ceil_div(s.channels, columns);
   return s;
 }
 

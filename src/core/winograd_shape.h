@@ -1,5 +1,5 @@
-// How cpu_winograd sees a convolution. Known to its rules, its source, its driver, its model and the
-// reference alike.
+// How cpu_winograd and cpu_winograd_weight see a convolution. Known to their rules, source, drivers, models
+// and the reference alike.
 #pragma once
 
 #include <array>
@@ -39,5 +39,30 @@ bool winograd_window(const GemmView& v);
 
 // `v` must fulfil winograd_window(), and `c` have a tile.
 WinogradShape winograd_shape(const GemmView& v, const KernelConfig& c);
+
+// Bytes of the sums of cpu_winograd_weight, at most.
+constexpr int64_t kMostWinogradSums = int64_t{32} << 20;
+
+// The gradient of a filter: rows and channels are those of dY and of the images, of one group. Sums are
+// [group][point][row][channel].
+struct WinogradWeightShape {
+  std::array<int64_t, ConvShape::kAxes> tiles;  // along each axis of an image
+  int64_t points, all_tiles, rows, channels;
+  int64_t groups_at_once;
+  // Of a row of transformed tiles of dY and of the images, all groups at once: odd lines.
+  int64_t left_row, right_row;
+  int64_t sums_row, sums_point;  // bytes
+  int64_t panels;                // of tile_n channels, of one group
+
+  int64_t group_sums() const { return points * sums_point; }
+  int64_t sums_bytes() const { return groups_at_once * group_sums(); }
+  int64_t tile_bytes() const { return points * (left_row + right_row); }
+};
+
+// Whether this is a gradient that the family computes: see its rules.
+bool winograd_weight_window(const GemmView& v);
+
+// `v` must fulfil winograd_weight_window(), and `c` have a tile.
+WinogradWeightShape winograd_weight_shape(const GemmView& v, const KernelConfig& c);
 
 }  // namespace tessera

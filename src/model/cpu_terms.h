@@ -44,8 +44,9 @@ struct CpuTerms {
 // Adds what cpu_groups costs, all groups and operands at once; what is set is the share of one group.
 void add_groups_work(const CpuTerms& terms);
 
-// What one group costs cpu_winograd.
+// What one group costs cpu_winograd, and cpu_winograd_weight.
 void add_winograd_work(const CpuTerms& terms);
+void add_winograd_weight_work(const CpuTerms& terms);
 
 // What the only group costs cpu_scatter.
 void add_scatter_work(const CpuTerms& terms);

@@ -366,6 +366,7 @@ void add_cpu_work(const GemmView& v, const KernelConfig& c, const ArchSpec& a, c
     case Family::cpu_direct: cpu.direct(); break;
     case Family::cpu_groups: add_groups_work(cpu); break;
     case Family::cpu_winograd: add_winograd_work(cpu); break;
+    case Family::cpu_winograd_weight: add_winograd_weight_work(cpu); break;
     case Family::cpu_scatter: add_scatter_work(cpu); break;
     case Family::cpu_planes: add_planes_work(cpu); break;
     default: cpu.packed(); break;
@@ -373,7 +374,8 @@ void add_cpu_work(const GemmView& v, const KernelConfig& c, const ArchSpec& a, c
   w.ideal_math = outputs * w.depth * 2 / inst.flops_per_cycle;
   const Family family = c.family_id();
   const bool counts_c = family == Family::cpu_groups || family == Family::cpu_winograd ||
-                        family == Family::cpu_scatter || family == Family::cpu_planes;
+                        family == Family::cpu_scatter || family == Family::cpu_planes ||
+                        family == Family::cpu_winograd_weight;
   if (!counts_c) w.memory += cpu.f.read_c;
   w.overhead += costs.unhidden_share * std::min(w.math, w.memory);
   for (double* part : {&w.math, &w.ideal_math, &w.pack_a, &w.pack_b, &w.epilogue, &w.memory, &w.overhead}) {

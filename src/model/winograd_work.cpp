@@ -8,11 +8,13 @@
 namespace tessera {
 namespace {
 
-// Vector operations of one transform along an axis of three taps, for each line: of the input and of the
-// result.
-constexpr double kInputOps = 4, kResultOps = 4, kFilterOps = 5;
+// Vector operations of one transform along an axis of three taps, for each line: of the input, of the result,
+// of the filter, of dY, and of sums to a filter's gradient.
+constexpr double kInputOps = 4, kResultOps = 4, kFilterOps = 5, kGradientOps = 3, kWeightOps = 6;
+// Cycles of a vector between registers and the second-level cache.
+constexpr double kMove = 3;
 
-struct Winograd : CpuTerms {
+struct Filtering : CpuTerms {
   // Additions of a transform nested over the axes: each halves or doubles what the next one works on.
   double nested(double ops, double in, double out) const {
     double lines = 1, sum = 0;
@@ -26,7 +28,9 @@ struct Winograd : CpuTerms {
     }
     return sum;
   }
+};
 
+struct Winograd : Filtering {
   void add() const {
     const WinogradShape s = winograd_shape(v, c);
     const double tiles = static_cast<double>(s.all_tiles), points = static_cast<double>(s.points),
@@ -55,7 +59,6 @@ struct Winograd : CpuTerms {
     w.overhead = products * panels * t.tile_overhead + blocks * t.block_call;
 
     // Every vector of a tile is read, transformed and written, for each point.
-    constexpr double kMove = 3;  // cycles of a vector between registers and the second-level cache
     const double in = points, read_lines = vectors(channels), written = vectors(w.cols);
     const double input = in + points * kMove + nested(kInputOps, 4, 4);
     const double output = points * kMove + nested(kResultOps, 4, 2);
@@ -87,8 +90,59 @@ struct Winograd : CpuTerms {
   }
 };
 
+struct WinogradWeight : Filtering {
+  void add() const {
+    const WinogradWeightShape s = winograd_weight_shape(v, c);
+    const double tiles = static_cast<double>(s.all_tiles), points = static_cast<double>(s.points),
+                 rows = static_cast<double>(s.rows), channels = static_cast<double>(s.channels);
+    const double at_once = static_cast<double>(s.groups_at_once);
+    const auto vectors = [&](double of_group) { return std::ceil(at_once * of_group / inst.n) / at_once; };
+    const double blocks = std::ceil(tiles / c.block_m), block_tiles = tiles / blocks;
+
+    // Register tiles of about one height, panels of which the last may be narrow; all sums come and go.
+    const double heights = std::ceil(rows / c.tile_m), least = heights > 1 ? c.tile_m - 1 : c.tile_m;
+    const double height = std::max(rows / heights, least), products = blocks * points * heights;
+    const auto panel = [&](double cols) {
+      const double live = std::ceil(cols / inst.n);
+      return block_tiles * step_cycles(height * live, height + live, issue_per_cycle(), t);
+    };
+    const double whole = std::floor(channels / w.tile_n), rest = channels - whole * w.tile_n;
+    const double panels = whole + (rest > 0);
+    w.math = products * (whole * panel(w.tile_n) + (rest > 0 ? panel(rest) : 0));
+    w.overhead = products * panels * t.tile_overhead + blocks * t.block_call;
+    const double sum_vectors = points * rows * std::ceil(channels / inst.n);
+    w.epilogue = blocks * sum_vectors * 2;
+
+    // Every vector of a tile is read, transformed and written, for each point.
+    double lines = 1;
+    for (const WindowAxis& x : v.window->axes) lines *= static_cast<double>(winograd_results(x.taps));
+    const double image_bytes = static_cast<double>(v.b.extent) * 4 / w.groups,
+                 gradient_bytes = static_cast<double>(v.a.extent) * 4 / w.groups;
+    w.pack_a = tiles * (vectors(rows) * (lines + points * kMove + nested(kGradientOps, 2, 4)) + points * 2) +
+               read(gradient_bytes, gradient_bytes * w.groups);
+    w.pack_b =
+        tiles * (vectors(channels) * (points + points * kMove + nested(kInputOps, 4, 4)) + points * 2) +
+        read(image_bytes, image_bytes * w.groups);
+
+    const double taps = static_cast<double>(v.window->taps());
+    w.epilogue += rows * std::ceil(channels / inst.n) *
+                      (points + nested(kWeightOps, 4, 3) + taps * (1 + t.store_per_vector)) +
+                  read(w.bytes_c, w.bytes_c * w.groups);
+
+    // Register tiles read a panel of the images' tiles again, panels those of dY, blocks all sums.
+    const double panel_bytes = block_tiles * w.tile_n * 4,
+                 block_bytes = block_tiles * points * (rows + channels) * 4;
+    const double sums = static_cast<double>(s.group_sums());
+    w.staged = panel_bytes;
+    w.memory = products * panels * read(panel_bytes, panel_bytes + block_tiles * rows * 4) +
+               blocks * points * panels * read(block_tiles * rows * 4, block_bytes) +
+               2 * blocks * read(sums, sums + block_bytes);
+  }
+};
+
 }  // namespace
 
 void add_winograd_work(const CpuTerms& terms) { Winograd{terms}.add(); }
+void add_winograd_weight_work(const CpuTerms& terms) { WinogradWeight{terms}.add(); }
 
 }  // namespace tessera

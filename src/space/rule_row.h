@@ -20,7 +20,7 @@ constexpr uint32_t family_set(F... f) {
 constexpr uint32_t kAnyFamily = ~uint32_t{0};
 constexpr uint32_t kCpuFamilies =
     family_set(Family::cpu_packed, Family::cpu_direct, Family::cpu_dot, Family::cpu_amx, Family::cpu_groups,
-               Family::cpu_winograd, Family::cpu_scatter, Family::cpu_planes);
+               Family::cpu_winograd, Family::cpu_scatter, Family::cpu_planes, Family::cpu_winograd_weight);
 constexpr uint32_t kAmdFamilies = family_set(Family::mfma, Family::wmma);
 constexpr uint32_t kCudaFamilies = family_set(Family::tma_ws, Family::cp_async, Family::simt, Family::gemv);
 constexpr uint32_t kGpuFamilies = kAmdFamilies | kCudaFamilies;

@@ -108,7 +108,7 @@ constexpr Rule kRules[] = {
      "split_k exceeds k: some part would be empty"},
     {"patches",
      ~family_set(Family::cpu_packed, Family::cpu_amx, Family::cpu_groups, Family::cpu_winograd,
-                 Family::cpu_scatter, Family::cpu_planes),
+                 Family::cpu_scatter, Family::cpu_planes, Family::cpu_winograd_weight),
      0, [](V v, C, A) { return v.plain(); },
      "this family reads matrices, not patches of images; cpu_packed and cpu_amx gather them, cpu_groups "
      "walks them"},

@@ -11,8 +11,9 @@
 namespace tessera {
 namespace {
 
-constexpr uint32_t kTiled = family_set(Family::cpu_packed, Family::cpu_direct, Family::cpu_groups,
-                                       Family::cpu_winograd, Family::cpu_scatter, Family::cpu_planes);
+constexpr uint32_t kTiled =
+    family_set(Family::cpu_packed, Family::cpu_direct, Family::cpu_groups, Family::cpu_winograd,
+               Family::cpu_scatter, Family::cpu_planes, Family::cpu_winograd_weight);
 constexpr uint32_t kPacked = family_set(Family::cpu_packed);
 constexpr uint32_t kBlocked = family_set(Family::cpu_packed, Family::cpu_amx);
 constexpr uint32_t kUnpacked = family_set(Family::cpu_direct, Family::cpu_dot);
@@ -20,6 +21,8 @@ constexpr uint32_t kDot = family_set(Family::cpu_dot);
 constexpr uint32_t kAmx = family_set(Family::cpu_amx);
 constexpr uint32_t kGroups = family_set(Family::cpu_groups);
 constexpr uint32_t kWinograd = family_set(Family::cpu_winograd);
+constexpr uint32_t kWinogradWeight = family_set(Family::cpu_winograd_weight);
+constexpr uint32_t kFilters = kWinograd | kWinogradWeight;
 constexpr uint32_t kScatter = family_set(Family::cpu_scatter);
 constexpr uint32_t kPlanes = family_set(Family::cpu_planes);
 
@@ -208,14 +211,21 @@ constexpr Rule kRules[] = {
      "minimal filtering F(2,3) is for filters of three taps (or one) along each axis, at least one of three, "
      "that move one coordinate at a time without dilation, and for results, not for the gradient of the "
      "filter"},
-    {"winograd_types", kWinograd, 0,
+    {"winograd_weight_window", kWinogradWeight, 0, [](V v, C, A) { return winograd_weight_window(v); },
+     "minimal filtering F(3,2) is for the gradient of a filter of three taps (or one) along each axis, at "
+     "least "
+     "one of three, that moves one coordinate at a time without dilation"},
+    {"winograd_types", kFilters, 0,
      [](V v, C, A) { return v.a.type == DType::f32 && v.b.type == DType::f32; },
      "transformed values have more bits than those they are made of: both operands must be f32"},
-    {"winograd_lanes", kWinograd, reads("inst_n"),
-     [](V v, C c, A) { return !v.window || (2 * v.window->channels > c.inst_n && 2 * v.n > c.inst_n); },
+    {"winograd_lanes", kFilters, reads("inst_n"),
+     [](V v, C c, A) {
+       const int64_t other = v.b.patches ? v.m : v.n;
+       return !v.window || (2 * v.window->channels > c.inst_n && 2 * other > c.inst_n);
+     },
      "vectors hold the channels of one group: half a vector of them or less, of either operand, costs more "
      "than the products saved"},
-    {"winograd_block", kWinograd, reads("block_m block_n block_k"),
+    {"winograd_block", kFilters, reads("block_m block_n block_k"),
      [](V, C c, A) { return c.block_m >= 1 && c.block_n == 0 && c.block_k == 0; },
      "tiles are transformed block_m at a time (at least 1), all their channels and columns: block=Mx0x0"},
     {"winograd_panel", kWinograd, reads("tile"),
@@ -225,6 +235,13 @@ constexpr Rule kRules[] = {
               kMostWinogradPanels;
      },
      "a panel of the transformed filter (points x channels x tile_n floats) exceeds 32 MiB of workspace"},
+    {"winograd_sums", kWinogradWeight, reads("tile_m inst_n"),
+     [](V v, C c, A) {
+       if (!winograd_weight_window(v)) return true;
+       const WinogradWeightShape s = winograd_weight_shape(v, c);
+       return saturated_product({s.points, s.rows, s.sums_row, s.groups_at_once}) <= kMostWinogradSums;
+     },
+     "the sums of all points (points x rows x channels floats) exceed 32 MiB of workspace"},
     {"scatter_window", kScatter, 0, [](V v, C, A) { return scatter_window(v); },
      "products are added to the positions that they meet: for one group of a filter that is walked "
      "backwards, "

@@ -2,12 +2,15 @@
 
 #include <cmath>
 
+#include "core/tile_math.h"
+#include "core/winograd_shape.h"
+
 namespace tessera {
 namespace {
 
 // Sums of taps along an axis, each a set of them as bits. Of weights those that either result needs.
 using Sums = std::vector<unsigned>;
-constexpr unsigned kFirst = 1, kMiddle = 2, kLast = 4, kAll = 7;
+constexpr unsigned kFirst = 1, kMiddle = 2, kLast = 4, kAll = 7, kFourth = 8;
 
 // Norms over channels of sums of taps, one sum of each axis in every combination, the last axis fastest.
 // values: [tap][channel], taps as the filter has them, walked backwards where `turned`.
@@ -43,11 +46,51 @@ std::array<bool, 3> turned(const Window& w) {
 
 }  // namespace
 
-MinimalFiltering::MinimalFiltering(const GemmView& view) : view_(view) {
+MinimalFiltering::MinimalFiltering(const GemmView& view)
+    : view_(view), gradient_(view.b.patches), tiles_(view.window->images) {
   for (size_t i = 0; i < taps_.size(); ++i) {
-    taps_[i] = view.window->axes[i].taps;
+    const WindowAxis& x = view.window->axes[i];
+    taps_[i] = x.taps;
+    axis_tiles_[i] = ceil_div(x.positions, winograd_results(x.taps));
+    tiles_ *= axis_tiles_[i];
     axes_ += taps_[i] > 1;
   }
+}
+
+int64_t MinimalFiltering::position(int64_t image, const Places& tile, const Places& offset) const {
+  int64_t at = image;
+  for (size_t axis = 0; axis < taps_.size(); ++axis) {
+    const int64_t here = tile[axis] * winograd_results(taps_[axis]) + offset[axis];
+    if (here >= view_.window->axes[axis].positions) return -1;
+    at = at * view_.window->axes[axis].positions + here;
+  }
+  return at;
+}
+
+template <class Magnitude>
+std::vector<double> MinimalFiltering::tile_norms(const Sets& sets, const Magnitude& magnitude) const {
+  std::vector<double> out;
+  const auto kinds = [&](size_t axis) { return taps_[axis] > 1 ? sets : Sets{kFirst}; };
+  for (unsigned d : kinds(0)) {
+    for (unsigned h : kinds(1)) {
+      for (unsigned w : kinds(2)) {
+        double squares = 0;
+        for (int64_t t = 0; t < tiles_; ++t) {
+          const Places tile{t / axis_tiles_[2] / axis_tiles_[1] % axis_tiles_[0],
+                            t / axis_tiles_[2] % axis_tiles_[1], t % axis_tiles_[2]};
+          const int64_t image = t / axis_tiles_[2] / axis_tiles_[1] / axis_tiles_[0];
+          double sum = 0;
+          for (int64_t x = 0; x < 64; ++x) {
+            const Places offset{x / 16, x / 4 % 4, x % 4};
+            if (d >> offset[0] & h >> offset[1] & w >> offset[2] & 1) sum += magnitude(image, tile, offset);
+          }
+          squares += sum * sum;
+        }
+        out.push_back(std::sqrt(squares));
+      }
+    }
+  }
+  return out;
 }
 
 std::array<bool, 3> MinimalFiltering::second(int64_t i) const {
@@ -61,6 +104,13 @@ std::array<bool, 3> MinimalFiltering::second(int64_t i) const {
 }
 
 std::vector<double> MinimalFiltering::row_norms(int64_t i, const double* row) const {
+  if (gradient_) {
+    return tile_norms({kFirst, kFirst | kMiddle, kMiddle},
+                      [&](int64_t image, const Places& tile, const Places& offset) {
+                        const int64_t at = position(image, tile, offset);
+                        return at < 0 ? 0 : std::fabs(row[at]);
+                      });
+  }
   const auto at = second(i);
   std::array<Sums, 3> sums;
   for (size_t axis = 0; axis < taps_.size(); ++axis) {
@@ -70,18 +120,41 @@ std::vector<double> MinimalFiltering::row_norms(int64_t i, const double* row) co
       sums[axis] = {kFirst | kLast, at[axis] ? kFirst | kMiddle : kMiddle | kLast};
     }
   }
-  return norms(sums, taps_, turned(*view_.window), channels(), row);
+  return norms(sums, taps_, turned(*view_.window), view_.window->channels, row);
 }
 
-std::vector<double> MinimalFiltering::column_norms(const double* column) const {
+std::vector<double> MinimalFiltering::column_norms(int64_t j, const Column& column) const {
+  const auto k = static_cast<size_t>(view_.k);
+  const int64_t channels = view_.window->channels;
+  if (gradient_) {
+    // Coordinates of a tile, four along an axis, as the columns of its channel hold them: the last is what
+    // the second position meets under the last tap.
+    std::vector<double> values(static_cast<size_t>(view_.window->taps()) * k);
+    for (int64_t tap = 0; tap < view_.window->taps(); ++tap)
+      column(tap * channels + j % channels, values.data() + static_cast<size_t>(tap) * k);
+    return tile_norms({kFirst | kLast, kMiddle | kLast, kMiddle | kFourth},
+                      [&](int64_t image, const Places& tile, const Places& coordinate) {
+                        Places offset;
+                        int64_t tap = 0;
+                        for (size_t axis = 0; axis < offset.size(); ++axis) {
+                          offset[axis] = coordinate[axis] == 3;
+                          tap = tap * taps_[axis] + coordinate[axis] - offset[axis];
+                        }
+                        const int64_t at = position(image, tile, offset);
+                        return at < 0 ? 0 : std::fabs(values[static_cast<size_t>(tap * view_.k + at)]);
+                      });
+  }
+  std::vector<double> values(k);
+  column(j, values.data());
   std::array<Sums, 3> sums;
   for (size_t axis = 0; axis < taps_.size(); ++axis)
     sums[axis] = taps_[axis] == 1 ? Sums{kFirst} : Sums{kFirst, kAll, kLast};
-  return norms(sums, taps_, turned(*view_.window), channels(), column);
+  return norms(sums, taps_, turned(*view_.window), channels, values.data());
 }
 
-double MinimalFiltering::magnitude(int64_t i, const std::vector<double>& row,
+double MinimalFiltering::magnitude(int64_t i, int64_t j, const std::vector<double>& row,
                                    const std::vector<double>& column) const {
+  if (gradient_) return magnitude_of_weight(j / view_.window->channels, row, column);
   const auto at = second(i);
   double sum = 0;
   for (size_t term = 0; term < row.size(); ++term) {
@@ -95,6 +168,26 @@ double MinimalFiltering::magnitude(int64_t i, const std::vector<double>& row,
       apart *= 3;
     }
     sum += row[term] * column[weight];
+  }
+  return sum;
+}
+
+double MinimalFiltering::magnitude_of_weight(int64_t tap, const std::vector<double>& row,
+                                             const std::vector<double>& column) const {
+  double sum = 0;
+  for (size_t term = 0; term < row.size(); ++term) {
+    // Of each axis, the last one fastest: the outer term of the first tap, the inner one, that of the last.
+    bool meets = true;
+    size_t rest = term;
+    int64_t taps = tap;
+    for (size_t axis = taps_.size(); axis-- > 0;) {
+      if (taps_[axis] == 1) continue;
+      const auto kind = static_cast<int64_t>(rest % 3);
+      meets &= kind == 1 || kind == taps % 3;
+      rest /= 3;
+      taps /= 3;
+    }
+    if (meets) sum += row[term] * column[term];
   }
   return sum;
 }

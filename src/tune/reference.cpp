@@ -248,7 +248,10 @@ std::vector<Expected> reference(const Operands& o, const Sample& s, Arithmetic a
         for (int64_t x = 0; x < v.k; ++x)
           b[static_cast<size_t>(x) * columns + j] = column[static_cast<size_t>(x)];
         b_norm[j] = norm(column.data(), v.k, 1);
-        if (filtering) b_sums[j] = filtering->column_norms(column.data());
+        if (filtering) {
+          b_sums[j] = filtering->column_norms(
+              s.cols[first + j], [&](int64_t other, double* to) { factors.column(s.groups[g], other, to); });
+        }
       }
 #pragma omp parallel if (row_count * v.k > 16384)
       {
@@ -267,11 +270,11 @@ std::vector<Expected> reference(const Operands& o, const Sample& s, Arithmetic a
           }
           for (size_t j = 0; j < width; ++j) {
             // At least the sum of the magnitudes of what is added up.
-            const double norms = filtering ? filtering->magnitude(i, a_sums, b_sums[j]) : a_norm * b_norm[j];
+            const double norms = filtering ? filtering->magnitude(i, s.cols[first + j], a_sums, b_sums[j])
+                                           : a_norm * b_norm[j];
             const double most_exact = filtering ? filtering->most_exact() : kExactIntegers;
             const bool exact = integer || (whole_numbers && norms <= most_exact);
-            Expected acc{sum[j],
-                         exact ? 0 : accumulation_error(filtering ? filtering->channels() : v.k, norms)};
+            Expected acc{sum[j], exact ? 0 : accumulation_error(filtering ? filtering->terms() : v.k, norms)};
             if (!exact && filtering) acc.error += static_cast<double>(filtering->roundings()) * kUnit * norms;
             if (!exact && arithmetic.sum_error > 0)
               acc.error += truncation_error(a.data(), &b[j], columns, v.k, arithmetic.sum_error);

@@ -191,6 +191,30 @@ TEST(Rules, CpuWinograd) {
   EXPECT_EQ(verdict("x86_amx", "conv_fwd n=1 c=64 k=64" + rest, f + block), "");
 }
 
+TEST(Rules, CpuWinogradWeight) {
+  const std::string f = "cpu_winograd_weight inst=1x16x1 tile=6x64", block = " block=48x0x0",
+                    rest = " in=20x20 filter=3x3 dtype=f32";
+  const auto says = [&](const std::string& problem, const std::string& config) {
+    return verdict("x86_zen4", problem, config);
+  };
+  EXPECT_EQ(says("conv_bwd_weight n=1 c=9 k=9" + rest, f + block), "");
+  EXPECT_EQ(says("conv_fwd n=1 c=64 k=64" + rest, f + block), "winograd_weight_window");
+  EXPECT_EQ(says("conv_bwd_data n=1 c=64 k=64" + rest, f + block), "winograd_weight_window");
+  EXPECT_EQ(says("conv_bwd_weight n=1 c=64 k=64" + rest, f), "winograd_block");
+  EXPECT_EQ(says("conv_bwd_weight n=1 c=8 k=64" + rest, f + block), "winograd_lanes");
+  EXPECT_EQ(says("conv_bwd_weight n=1 c=64 k=8" + rest, f + block), "winograd_lanes");
+  EXPECT_EQ(says("conv_bwd_weight n=1 c=512 k=960" + rest, f + block), "");
+  EXPECT_EQ(says("conv_bwd_weight n=1 c=512 k=1024" + rest, f + block), "winograd_sums");
+  for (const char* other : {"stride=2x1", "dilation=1x2", "filter=3x2", "filter=1x1", "filter=5x3"}) {
+    EXPECT_TRUE(refuses("winograd_weight_window", "x86_zen4",
+                        std::string("conv_bwd_weight n=1 c=64 k=64 in=20x20 dtype=f32 ") +
+                            (std::string_view(other).starts_with("filter") ? "" : "filter=3x3 ") + other,
+                        f + block));
+  }
+  EXPECT_TRUE(refuses("winograd_weight_window", "x86_zen4", "gemm m=64 n=64 k=64 dtype=f32", f + block));
+  EXPECT_EQ(says("conv_bwd_weight n=1 c=64 k=64 in=20x20 filter=3x3 dtype=bf16", f + block), "winograd_types");
+}
+
 TEST(Rules, CpuPlanes) {
   const std::string f = "cpu_planes inst=1x16x1 tile=2x48",
                     rest = " in=20x20 filter=5x5 stride=2x2 dtype=f32";

@@ -95,12 +95,12 @@ class WinogradKernel : public CpuKernel {
       const WindowAxis& x = window.axes[i];
       // A filter that is walked backwards is one walked forwards from its last tap.
       const bool turned = x.taps > 1 && x.spread < 0;
-      args.axes[i] = {.positions = x.positions,
-                      .tiles = shape_.tiles[i],
-                      .shift = x.shift - (turned ? x.taps - 1 : 0),
-                      .size = x.size,
-                      .stride = x.stride * size,
-                      .tap = turned ? -tap : tap};
+      args.tiles.axes[i] = {.positions = x.positions,
+                            .tiles = shape_.tiles[i],
+                            .shift = x.shift - (turned ? x.taps - 1 : 0),
+                            .size = x.size,
+                            .stride = x.stride * size,
+                            .tap = turned ? -tap : tap};
       if (turned) filter_at_ += (x.taps - 1) * tap;
       tap *= x.taps;
     }
@@ -111,10 +111,11 @@ class WinogradKernel : public CpuKernel {
     args.point_bytes = shape_.point_bytes;
     args.filter_channel = view_.b.row_stride * size;
     args.filter_column = view_.b.col_stride * size;
-    args.image_bytes = window.image_stride * size;
-    args.zeros = zeros_.data();
-    args.tile_row = shape_.tile_row;
-    args.tile_point = tile_point_;
+    args.tiles.image_bytes = window.image_stride * size;
+    args.tiles.zeros = zeros_.data();
+    args.tiles.channels = shape_.groups_at_once * shape_.channels;
+    args.tiles.row = shape_.tile_row;
+    args.tiles.point = tile_point_;
     args.sums_row = shape_.sums_row;
     args.sums_point = sums_point_;
   }
@@ -144,10 +145,10 @@ class WinogradKernel : public CpuKernel {
     args.panel_begin = begin % shape_.panels;
     args.panel_end = std::min(last, (group + 1) * shape_.panels) - group * shape_.panels;
     args.panels = panels + (begin - first) * shape_.panel_bytes;
-    args.in = group_a(buffers, group);
-    args.tile_begin = shape_.all_tiles * block / blocks_;
-    args.tile_end = shape_.all_tiles * (block + 1) / blocks_;
-    args.tiles = own;
+    args.tiles.in = group_a(buffers, group);
+    args.tiles.begin = shape_.all_tiles * block / blocks_;
+    args.tiles.end = shape_.all_tiles * (block + 1) / blocks_;
+    args.tiles.to = own;
     args.sums = own + shape_.points * tile_point_;
     entry_(&args);
   }
