@@ -74,16 +74,18 @@ std::vector<double> MinimalFiltering::tile_norms(const Sets& sets, const Magnitu
   for (unsigned d : kinds(0)) {
     for (unsigned h : kinds(1)) {
       for (unsigned w : kinds(2)) {
+        std::vector<Places> places;
+        for (int64_t x = 0; x < 64; ++x) {
+          const Places place{x / 16, x / 4 % 4, x % 4};
+          if (d >> place[0] & h >> place[1] & w >> place[2] & 1) places.push_back(place);
+        }
         double squares = 0;
         for (int64_t t = 0; t < tiles_; ++t) {
           const Places tile{t / axis_tiles_[2] / axis_tiles_[1] % axis_tiles_[0],
                             t / axis_tiles_[2] % axis_tiles_[1], t % axis_tiles_[2]};
           const int64_t image = t / axis_tiles_[2] / axis_tiles_[1] / axis_tiles_[0];
           double sum = 0;
-          for (int64_t x = 0; x < 64; ++x) {
-            const Places offset{x / 16, x / 4 % 4, x % 4};
-            if (d >> offset[0] & h >> offset[1] & w >> offset[2] & 1) sum += magnitude(image, tile, offset);
-          }
+          for (const Places& place : places) sum += magnitude(image, tile, place);
           squares += sum * sum;
         }
         out.push_back(std::sqrt(squares));

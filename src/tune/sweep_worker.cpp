@@ -124,7 +124,8 @@ class GroupWork {
     return p;
   }
 
-  // What is right is worked out outside the time limit, however long it takes: that is not the kernel's fault.
+  // What is right is worked out outside the time limit, however long it takes: that is not the kernel's
+  // fault.
   const Verifier& verifier(const Kernel& kernel) {
     ticks = kUntimed;
     const Verifier& v = verifiers_.of(arithmetic_of(kernel));

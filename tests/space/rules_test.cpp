@@ -212,7 +212,8 @@ TEST(Rules, CpuWinogradWeight) {
                         f + block));
   }
   EXPECT_TRUE(refuses("winograd_weight_window", "x86_zen4", "gemm m=64 n=64 k=64 dtype=f32", f + block));
-  EXPECT_EQ(says("conv_bwd_weight n=1 c=64 k=64 in=20x20 filter=3x3 dtype=bf16", f + block), "winograd_types");
+  EXPECT_EQ(says("conv_bwd_weight n=1 c=64 k=64 in=20x20 filter=3x3 dtype=bf16", f + block),
+            "winograd_types");
 }
 
 TEST(Rules, CpuPlanes) {

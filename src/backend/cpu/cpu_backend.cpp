@@ -22,10 +22,14 @@ struct FamilyDriver {
 };
 
 constexpr FamilyDriver kDrivers[] = {
-    {Family::cpu_packed, make_packed_kernel},   {Family::cpu_direct, make_unpacked_kernel},
-    {Family::cpu_dot, make_unpacked_kernel},    {Family::cpu_amx, make_amx_kernel},
-    {Family::cpu_groups, make_groups_kernel},   {Family::cpu_winograd, make_winograd_kernel},
-    {Family::cpu_scatter, make_scatter_kernel}, {Family::cpu_planes, make_planes_kernel},
+    {Family::cpu_packed, make_packed_kernel},
+    {Family::cpu_direct, make_unpacked_kernel},
+    {Family::cpu_dot, make_unpacked_kernel},
+    {Family::cpu_amx, make_amx_kernel},
+    {Family::cpu_groups, make_groups_kernel},
+    {Family::cpu_winograd, make_winograd_kernel},
+    {Family::cpu_scatter, make_scatter_kernel},
+    {Family::cpu_planes, make_planes_kernel},
     {Family::cpu_winograd_weight, make_winograd_weight_kernel},
 };
 
