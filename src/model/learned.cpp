@@ -7,9 +7,11 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <utility>
 
 #include "base/embedded.h"
 #include "base/fs.h"
+#include "core/family.h"
 #include "model/analytic.h"
 #include "model/features.h"
 #include "tessera/error.h"
@@ -52,6 +54,11 @@ LearnedModel::LearnedModel(ModelScope scope, std::vector<std::string> names, For
   }
   for (size_t i = 0; i < tested.size(); ++i) {
     if (tested[i]) asked_.push_back(static_cast<uint16_t>(i));
+  }
+  for (const FamilyInfo& f : families()) {
+    const bool seen = scope_.families.empty() || std::find(scope_.families.begin(), scope_.families.end(),
+                                                           to_string(f.family)) != scope_.families.end();
+    seen_ |= uint64_t{seen} << static_cast<int>(f.family);
   }
 }
 
@@ -190,16 +197,17 @@ class LearnedModel::Asking {
   }
 
   void each() {
-    best_of(us_, us_.size(), m_.order);
-    for (size_t first = 0; first < us_.size(); first += Forest::kRows) {
-      const auto which = std::span(m_.order).subspan(first, std::min(Forest::kRows, us_.size() - first));
+    take_best(us_.size());
+    for (size_t first = 0; first < m_.order.size(); first += Forest::kRows) {
+      const auto which = std::span(m_.order).subspan(first, std::min(Forest::kRows, m_.order.size() - first));
       begin(which);
       finish(which);
     }
+    put_others_behind();
   }
 
   void few() {
-    best_of(us_, most_begun(arch_.backend), m_.order);
+    take_best(most_begun(arch_.backend));
     begin(m_.order);
     const size_t begun = m_.order.size();
     m_.begun.resize(begun);
@@ -209,6 +217,32 @@ class LearnedModel::Asking {
     for (const uint32_t r : m_.kept) us_[m_.order[r]] = m_.begun[r];
     keep();
     finish(m_.order);
+    put_others_behind();
+  }
+
+ private:
+  bool seen(uint32_t config) const { return model_.seen_ >> configs_[config].family & 1; }
+
+  // Whom to ask, in their order: the `most` of least predictions. What is of a family that the model has not
+  // seen is left out, unless everything is.
+  void take_best(size_t most) {
+    m_.unseen.clear();
+    double greatest = 0;
+    for (uint32_t i = 0; i < us_.size(); ++i) {
+      if (seen(i))
+        greatest = std::max(greatest, us_[i]);
+      else
+        m_.unseen.emplace_back(i, us_[i]);
+    }
+    if (m_.unseen.empty() || m_.unseen.size() == us_.size()) return best_of(us_, most, m_.order);
+    for (const auto& [i, us] : m_.unseen) us_[i] = greatest;
+    best_of(us_, most, m_.order);
+    std::erase_if(m_.order, [&](uint32_t i) { return !seen(i); });
+    for (const auto& [i, us] : m_.unseen) us_[i] = us;
+  }
+
+  // Predictions of those that were not asked.
+  void put_others_behind() {
     if (m_.order.size() == us_.size()) return;
     double last = 0;
     for (const uint32_t i : m_.order) last = std::max(last, us_[i]);
@@ -221,9 +255,9 @@ class LearnedModel::Asking {
     }
   }
 
- private:
   struct Memory {
     std::vector<Work> works;
+    std::vector<std::pair<uint32_t, double>> unseen;  // and their analytic predictions
     std::vector<uint32_t> order, kept;
     std::vector<double> begun;
     std::vector<float> matrix;

@@ -24,6 +24,8 @@ struct ModelScope {
   std::string arch, operation;
   std::vector<std::string> types;  // as types_text() gives them
   std::vector<int> units;          // cores or compute units
+  // Of the configurations whose times it has seen; empty: all. Others are ranked behind these.
+  std::vector<std::string> families{};
 
   bool covers(const ArchSpec& a, const Problem& p) const;
 };
@@ -56,7 +58,8 @@ class LearnedModel : public Model {
   std::vector<FeatureShare> importance() const;  // largest first, features never asked for left out
 
   // Who is asked, so that a new problem is selected soon: of the configurations with the least analytic
-  // predictions the first trees, and of those that then look best all others. The rest is put behind them.
+  // predictions the first trees, and of those that then look best all others. The rest is put behind them,
+  // and so is what is of a family that the model has not seen.
   // Analytic predictions of GPU kernels are nearer to what the trees make of them; those of a CPU's families
   // may be three times apart from one another.
   static constexpr size_t most_begun(BackendKind b) { return b == BackendKind::cpu ? 320 : 128; }
@@ -85,6 +88,7 @@ class LearnedModel : public Model {
   std::vector<uint16_t> chosen_;  // indices into features()
   std::vector<uint8_t> same_;     // those that depend on the problem alone
   std::vector<uint16_t> asked_;   // indices into chosen_: those that some tree tests
+  uint64_t seen_ = 0;             // families, as bits
 };
 
 // `choice` as DispatcherOptions::model. "": models/ARCH/OPERATION.model of this program where it covers the

@@ -68,6 +68,7 @@ std::string LearnedModel::bytes() const {
                                            {"operation", scope_.operation},
                                            {"types", list(scope_.types)},
                                            {"units", list(scope_.units)},
+                                           {"families", list(scope_.families)},
                                            {"features", list(names_)},
                                            {"made", made_}})
                                  .dump();
@@ -104,6 +105,7 @@ std::shared_ptr<const LearnedModel> LearnedModel::parse(std::string_view bytes, 
   ModelScope scope{
       header.at("arch").as_string(), header.at("operation").as_string(), texts(header.at("types")), {}};
   for (const Json& u : header.at("units").items()) scope.units.push_back(static_cast<int>(u.as_int()));
+  if (const Json* families = header.find("families")) scope.families = texts(*families);
   return std::make_shared<const LearnedModel>(std::move(scope), texts(header.at("features")),
                                               std::move(forest), header.at("made"));
 }

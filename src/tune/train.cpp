@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "base/fs.h"
 #include "base/text.h"
@@ -75,6 +76,16 @@ Json scores(const TrainingData& data, Fold fold, const Model& model) {
                        {"rows", static_cast<int64_t>(data.rows(fold))},
                        {"model", to_json(score(data, fold, predictor(model, data.arch)))},
                        {"analytic", to_json(score(data, fold, predictor(analytic_model(), data.arch)))}});
+}
+
+// Of the configurations that are trained on.
+std::vector<std::string> families_of(const TrainingData& data) {
+  std::set<std::string> names;
+  for (const MeasuredProblem& p : data.problems) {
+    if (p.fold != Fold::train) continue;
+    for (const KernelConfig& c : p.configs) names.emplace(to_string(c.family_id()));
+  }
+  return {names.begin(), names.end()};
 }
 
 }  // namespace
@@ -178,7 +189,8 @@ TrainResult train(const TrainingData& data, const TrainOptions& o,
                   "measure more network families, or generated problems: models/splits.json");
     }
   }
-  const ModelScope scope{data.arch.name, data.operation, data.types, {data.arch.compute_units}};
+  const ModelScope scope{
+      data.arch.name, data.operation, data.types, {data.arch.compute_units}, families_of(data)};
   std::vector<std::string> names;
   for (const Feature& f : features()) {
     if (tells(f, data.arch.backend)) names.emplace_back(f.name);
@@ -255,6 +267,8 @@ TrainResult train(const TrainingData& data, const TrainOptions& o,
     folds.set(std::string(to_string(f)), scores(data, f, *model));
   Json types = Json::array();
   for (const std::string& t : data.types) types.push(t);
+  Json families = Json::array();
+  for (const std::string& f : scope.families) families.push(f);
   Json listed = Json::array();
   for (const std::string& n : names) listed.push(n);
   return {model, Json::object({{"version", 1},
@@ -262,6 +276,7 @@ TrainResult train(const TrainingData& data, const TrainOptions& o,
                                {"units", data.arch.compute_units},
                                {"operation", data.operation},
                                {"types", std::move(types)},
+                               {"families", std::move(families)},
                                {"made", made},
                                {"folds", std::move(folds)},
                                {"features", std::move(listed)}})};

@@ -36,6 +36,45 @@ TEST(LearnedModel, CorrectsTheAnalyticModel) {
   }
 }
 
+// A model trained when a family was not there yet has nothing to say of it.
+TEST(LearnedModel, FamiliesItHasNotSeenComeBehind) {
+  const GemmView v = lower(Problem::parse("gemm m=8 n=64 k=64 dtype=f32"));
+  const auto configs = legal_configs(v, arch());
+  const LearnedModel all = halving();
+  ModelScope scope = all.scope();
+  scope.families = {"cpu_dot", "cpu_packed"};
+  const LearnedModel some(scope, all.feature_names(), all.forest(), {});
+  const auto read = LearnedModel::parse(some.bytes(), "here");
+  EXPECT_EQ(read->scope().families, scope.families);
+
+  const size_t count = configs.size();
+  std::vector<double> expected(count), few(count), each(count);
+  all.predict_each(v, arch(), configs, expected);
+  read->predict(v, arch(), configs, few);
+  read->predict_each(v, arch(), configs, each);
+  std::vector<double> asked;  // of those it has seen, as predict() says
+  double last = 0;
+  const auto seen = [&](size_t i) { return configs[i].family_id() != Family::cpu_direct; };
+  for (size_t i = 0; i < count; ++i) {
+    if (!seen(i)) continue;
+    EXPECT_EQ(each[i], expected[i]);
+    last = std::max(last, each[i]);
+    asked.push_back(few[i]);
+  }
+  ASSERT_TRUE(asked.size() > LearnedModel::kMostAsked && asked.size() < count);
+  std::sort(asked.begin(), asked.end());
+  for (size_t i = 0; i < count; ++i) {
+    if (seen(i)) continue;
+    EXPECT_GE(each[i], last);
+    EXPECT_GE(few[i], asked[LearnedModel::kMostAsked - 1]);
+  }
+
+  // Where there is nothing else it says what its trees say.
+  scope.families = {"cpu_groups"};
+  LearnedModel(scope, all.feature_names(), all.forest(), {}).predict_each(v, arch(), configs, each);
+  EXPECT_EQ(each, expected);
+}
+
 // A tree that adds `value` where the tile has more rows than `rows`.
 std::vector<ForestNode> above(float rows, float value) {
   return {{rows, 0, 2}, {0, ForestNode::kLeaf, 0}, {value, ForestNode::kLeaf, 0}};
