@@ -4,17 +4,15 @@
 // along each axis are made of.
 #pragma once
 
-#include "cpu/packed.h"
+#include "cpu/product.h"
 #include "cpu/winograd_tiles.h"
 
 namespace tsr {
 
 // The config of the products: dY's tiles have their rows side by side, the images' lie as they were written.
 template <class C>
-struct WinogradWeightProduct : C {
-  static constexpr Type type_out = Type::f32;
-  static constexpr int epilogue_count = 0;
-  static constexpr int a_along_k = 0, a_table = 0, a_step = 0, b_step = 0;
+struct WinogradWeightProduct : BareProduct<C> {
+  static constexpr int a_along_k = 0, a_step = 0, b_step = 0;
 };
 
 template <class C>

@@ -39,6 +39,13 @@ bool winograd_weight_window(const GemmView& v) {
   return v.window && v.b.patches && is_filtered(*v.window, false);
 }
 
+std::array<int64_t, ConvShape::kAxes> winograd_tiles(const Window& window) {
+  std::array<int64_t, ConvShape::kAxes> out{};
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = ceil_div(window.axes[i].positions, winograd_results(window.axes[i].taps));
+  return out;
+}
+
 int64_t winograd_points(const Window& window) {
   int64_t out = 1;
   for (const WindowAxis& x : window.axes) out *= winograd_points(x.taps);
@@ -48,11 +55,10 @@ int64_t winograd_points(const Window& window) {
 WinogradShape winograd_shape(const GemmView& v, const KernelConfig& c) {
   WinogradShape s{};
   s.points = winograd_points(*v.window);
+  s.tiles = winograd_tiles(*v.window);
   s.results = s.image_tiles = 1;
   for (size_t i = 0; i < s.tiles.size(); ++i) {
-    const WindowAxis& x = v.window->axes[i];
-    s.tiles[i] = ceil_div(x.positions, winograd_results(x.taps));
-    s.results *= winograd_results(x.taps);
+    s.results *= winograd_results(v.window->axes[i].taps);
     s.image_tiles *= s.tiles[i];
   }
   s.all_tiles = v.window->images * s.image_tiles;
@@ -72,11 +78,8 @@ WinogradWeightShape winograd_weight_shape(const GemmView& v, const KernelConfig&
   WinogradWeightShape s{};
   const Window& window = *v.window;
   s.points = winograd_points(window);
-  s.all_tiles = window.images;
-  for (size_t i = 0; i < s.tiles.size(); ++i) {
-    s.tiles[i] = ceil_div(window.axes[i].positions, winograd_results(window.axes[i].taps));
-    s.all_tiles *= s.tiles[i];
-  }
+  s.tiles = winograd_tiles(window);
+  s.all_tiles = window.images * s.tiles[0] * s.tiles[1] * s.tiles[2];
   s.rows = v.m;
   s.channels = window.channels;
   const int64_t lanes = std::max(c.inst_n, 1), columns = std::max(c.tile_n, 1);

@@ -16,6 +16,9 @@ constexpr int64_t winograd_points(int64_t taps) { return taps > 1 ? 4 : 1; }
 // Bytes of the transformed filter that are kept at a time: of one panel at least.
 constexpr int64_t kMostWinogradPanels = int64_t{32} << 20;
 
+// Tiles along each axis of an image.
+std::array<int64_t, ConvShape::kAxes> winograd_tiles(const Window& window);
+
 // Products of a tile, for each channel and column.
 int64_t winograd_points(const Window& window);
 

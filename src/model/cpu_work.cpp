@@ -14,7 +14,6 @@ namespace {
 struct Cpu : CpuTerms {
   const Operand& left = c.swap_ab ? v.b : v.a;   // supplies rows of C as the kernel sees it
   const Operand& right = c.swap_ab ? v.a : v.b;  // supplies columns
-
   const CpuFacts& f = memo.cpu;
 
   const CpuFacts::Side& side(const Operand& o) const { return &o == &left ? f.left : f.right; }
@@ -349,6 +348,17 @@ struct Cpu : CpuTerms {
   }
 };
 
+// Families of convolutions alone, whose terms count C too.
+struct Convolution {
+  Family family;
+  void (*add)(const CpuTerms&);
+};
+constexpr Convolution kConvolutions[] = {{Family::cpu_groups, add_groups_work},
+                                         {Family::cpu_winograd, add_winograd_work},
+                                         {Family::cpu_winograd_weight, add_winograd_weight_work},
+                                         {Family::cpu_scatter, add_scatter_work},
+                                         {Family::cpu_planes, add_planes_work}};
+
 }  // namespace
 
 void add_cpu_work(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const CostTable& costs,
@@ -360,23 +370,19 @@ void add_cpu_work(const GemmView& v, const KernelConfig& c, const ArchSpec& a, c
   const int steps = v.epilogue.count;
   w.epilogue = vectors * (costs.store_per_vector + steps * costs.step_per_vector);
   w.overhead = w.row_tiles * w.col_tiles * costs.tile_overhead;
-  switch (c.family_id()) {
-    case Family::cpu_amx: cpu.amx(); break;
-    case Family::cpu_dot: cpu.dot(); break;
-    case Family::cpu_direct: cpu.direct(); break;
-    case Family::cpu_groups: add_groups_work(cpu); break;
-    case Family::cpu_winograd: add_winograd_work(cpu); break;
-    case Family::cpu_winograd_weight: add_winograd_weight_work(cpu); break;
-    case Family::cpu_scatter: add_scatter_work(cpu); break;
-    case Family::cpu_planes: add_planes_work(cpu); break;
-    default: cpu.packed(); break;
+  const auto found = std::ranges::find(kConvolutions, c.family_id(), &Convolution::family);
+  if (found != std::end(kConvolutions)) {
+    found->add(cpu);
+  } else {
+    switch (c.family_id()) {
+      case Family::cpu_amx: cpu.amx(); break;
+      case Family::cpu_dot: cpu.dot(); break;
+      case Family::cpu_direct: cpu.direct(); break;
+      default: cpu.packed(); break;
+    }
+    w.memory += cpu.f.read_c;
   }
   w.ideal_math = outputs * w.depth * 2 / inst.flops_per_cycle;
-  const Family family = c.family_id();
-  const bool counts_c = family == Family::cpu_groups || family == Family::cpu_winograd ||
-                        family == Family::cpu_scatter || family == Family::cpu_planes ||
-                        family == Family::cpu_winograd_weight;
-  if (!counts_c) w.memory += cpu.f.read_c;
   w.overhead += costs.unhidden_share * std::min(w.math, w.memory);
   for (double* part : {&w.math, &w.ideal_math, &w.pack_a, &w.pack_b, &w.epilogue, &w.memory, &w.overhead}) {
     *part *= w.groups;

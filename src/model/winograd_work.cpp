@@ -28,6 +28,36 @@ struct Filtering : CpuTerms {
     }
     return sum;
   }
+
+  // Vectors of a group's channels, `at_once` groups side by side.
+  double vectors(double of_group, int64_t at_once) const {
+    const double groups = static_cast<double>(at_once);
+    return std::ceil(groups * of_group / inst.n) / groups;
+  }
+
+  // The products of `times` matrices of `rows` x `depth` with panels of `cols` columns. Sets their cost.
+  struct Products {
+    double tiles, panels;  // register tiles of one panel, of all matrices; panels of one
+  };
+  Products multiply(double times, double rows, double cols, double depth) const {
+    // Register tiles of about one height. Where they do not come out even, the last is moved up over the one
+    // before it.
+    const double heights = std::ceil(rows / c.tile_m), least = heights > 1 ? c.tile_m - 1 : c.tile_m;
+    const double height = std::max(rows / heights, least), tiles = times * heights;
+    const auto panel = [&](double live_cols) {
+      const double live = std::ceil(live_cols / inst.n);
+      return step_cycles(height * live, height + live, issue_per_cycle(), t);
+    };
+    double panels = std::floor(cols / w.tile_n);
+    double steps = panels * panel(w.tile_n);
+    if (const double rest = cols - panels * w.tile_n; rest > 0) {
+      steps += panel(rest);
+      ++panels;
+    }
+    w.math = tiles * depth * steps;
+    w.overhead = tiles * panels * t.tile_overhead;
+    return {tiles, panels};
+  }
 };
 
 struct Winograd : Filtering {
@@ -35,31 +65,14 @@ struct Winograd : Filtering {
     const WinogradShape s = winograd_shape(v, c);
     const double tiles = static_cast<double>(s.all_tiles), points = static_cast<double>(s.points),
                  results = static_cast<double>(s.results), channels = static_cast<double>(s.channels);
-    const double at_once = static_cast<double>(s.groups_at_once);
-    const auto vectors = [&](double of_group) { return std::ceil(at_once * of_group / inst.n) / at_once; };
-    // Blocks of about one size, register tiles of about one height.
+    // Blocks of about one size.
     const double blocks = std::ceil(tiles / c.block_m), block_tiles = tiles / blocks;
-    // Where they do not come out even, the last of a block is moved up over the one before it.
-    const double heights = std::ceil(block_tiles / c.tile_m);
-    const double least = heights > 1 ? c.tile_m - 1 : c.tile_m;
-    const double rows = std::max(block_tiles / heights, least);
-    const double products = blocks * heights * points;  // register tiles of one panel
-
-    double panels = std::floor(w.cols / w.tile_n);
-    const auto panel = [&](double cols) {
-      const double live = std::ceil(cols / inst.n);
-      return step_cycles(rows * live, rows + live, issue_per_cycle(), t);
-    };
-    double steps = panels * panel(w.tile_n);
-    if (const double rest = w.cols - panels * w.tile_n; rest > 0) {
-      steps += panel(rest);
-      ++panels;
-    }
-    w.math = products * channels * steps;
-    w.overhead = products * panels * t.tile_overhead + blocks * t.block_call;
+    const auto [products, panels] = multiply(blocks * points, block_tiles, w.cols, channels);
+    w.overhead += blocks * t.block_call;
 
     // Every vector of a tile is read, transformed and written, for each point.
-    const double in = points, read_lines = vectors(channels), written = vectors(w.cols);
+    const double in = points, read_lines = vectors(channels, s.groups_at_once),
+                 written = vectors(w.cols, s.groups_at_once);
     const double input = in + points * kMove + nested(kInputOps, 4, 4);
     const double output = points * kMove + nested(kResultOps, 4, 2);
     const double image_bytes = static_cast<double>(v.a.extent) * 4 / w.groups;
@@ -95,21 +108,10 @@ struct WinogradWeight : Filtering {
     const WinogradWeightShape s = winograd_weight_shape(v, c);
     const double tiles = static_cast<double>(s.all_tiles), points = static_cast<double>(s.points),
                  rows = static_cast<double>(s.rows), channels = static_cast<double>(s.channels);
-    const double at_once = static_cast<double>(s.groups_at_once);
-    const auto vectors = [&](double of_group) { return std::ceil(at_once * of_group / inst.n) / at_once; };
     const double blocks = std::ceil(tiles / c.block_m), block_tiles = tiles / blocks;
-
-    // Register tiles of about one height, panels of which the last may be narrow; all sums come and go.
-    const double heights = std::ceil(rows / c.tile_m), least = heights > 1 ? c.tile_m - 1 : c.tile_m;
-    const double height = std::max(rows / heights, least), products = blocks * points * heights;
-    const auto panel = [&](double cols) {
-      const double live = std::ceil(cols / inst.n);
-      return block_tiles * step_cycles(height * live, height + live, issue_per_cycle(), t);
-    };
-    const double whole = std::floor(channels / w.tile_n), rest = channels - whole * w.tile_n;
-    const double panels = whole + (rest > 0);
-    w.math = products * (whole * panel(w.tile_n) + (rest > 0 ? panel(rest) : 0));
-    w.overhead = products * panels * t.tile_overhead + blocks * t.block_call;
+    const auto [products, panels] = multiply(blocks * points, rows, channels, block_tiles);
+    w.overhead += blocks * t.block_call;
+    // All sums come and go.
     const double sum_vectors = points * rows * std::ceil(channels / inst.n);
     w.epilogue = blocks * sum_vectors * 2;
 
@@ -118,10 +120,13 @@ struct WinogradWeight : Filtering {
     for (const WindowAxis& x : v.window->axes) lines *= static_cast<double>(winograd_results(x.taps));
     const double image_bytes = static_cast<double>(v.b.extent) * 4 / w.groups,
                  gradient_bytes = static_cast<double>(v.a.extent) * 4 / w.groups;
-    w.pack_a = tiles * (vectors(rows) * (lines + points * kMove + nested(kGradientOps, 2, 4)) + points * 2) +
-               read(gradient_bytes, gradient_bytes * w.groups);
+    w.pack_a =
+        tiles * (vectors(rows, s.groups_at_once) * (lines + points * kMove + nested(kGradientOps, 2, 4)) +
+                 points * 2) +
+        read(gradient_bytes, gradient_bytes * w.groups);
     w.pack_b =
-        tiles * (vectors(channels) * (points + points * kMove + nested(kInputOps, 4, 4)) + points * 2) +
+        tiles * (vectors(channels, s.groups_at_once) * (points + points * kMove + nested(kInputOps, 4, 4)) +
+                 points * 2) +
         read(image_bytes, image_bytes * w.groups);
 
     const double taps = static_cast<double>(v.window->taps());

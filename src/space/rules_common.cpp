@@ -106,10 +106,8 @@ constexpr Rule kRules[] = {
      "swap_ab reads B in the place of A, for which a prepacked B is in the wrong order"},
     {"split_k", kAnyFamily, reads("split_k"), [](V v, C c, A) { return c.split_k <= 1 || c.split_k <= v.k; },
      "split_k exceeds k: some part would be empty"},
-    {"patches",
-     ~family_set(Family::cpu_packed, Family::cpu_amx, Family::cpu_groups, Family::cpu_winograd,
-                 Family::cpu_scatter, Family::cpu_planes, Family::cpu_winograd_weight),
-     0, [](V v, C, A) { return v.plain(); },
+    {"patches", ~kCpuFamilies | family_set(Family::cpu_direct, Family::cpu_dot), 0,
+     [](V v, C, A) { return v.plain(); },
      "this family reads matrices, not patches of images; cpu_packed and cpu_amx gather them, cpu_groups "
      "walks them"},
     {"channels_first", ~kCpuFamilies, 0, [](V v, C, A) { return !v.channels_first; },

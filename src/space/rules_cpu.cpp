@@ -11,9 +11,7 @@
 namespace tessera {
 namespace {
 
-constexpr uint32_t kTiled =
-    family_set(Family::cpu_packed, Family::cpu_direct, Family::cpu_groups, Family::cpu_winograd,
-               Family::cpu_scatter, Family::cpu_planes, Family::cpu_winograd_weight);
+constexpr uint32_t kTiled = kCpuFamilies & ~family_set(Family::cpu_dot, Family::cpu_amx);
 constexpr uint32_t kPacked = family_set(Family::cpu_packed);
 constexpr uint32_t kBlocked = family_set(Family::cpu_packed, Family::cpu_amx);
 constexpr uint32_t kUnpacked = family_set(Family::cpu_direct, Family::cpu_dot);

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "core/tile_math.h"
 #include "core/winograd_shape.h"
 
 namespace tessera {
@@ -47,11 +46,12 @@ std::array<bool, 3> turned(const Window& w) {
 }  // namespace
 
 MinimalFiltering::MinimalFiltering(const GemmView& view)
-    : view_(view), gradient_(view.b.patches), tiles_(view.window->images) {
+    : view_(view),
+      gradient_(view.b.patches),
+      axis_tiles_(winograd_tiles(*view.window)),
+      tiles_(view.window->images) {
   for (size_t i = 0; i < taps_.size(); ++i) {
-    const WindowAxis& x = view.window->axes[i];
-    taps_[i] = x.taps;
-    axis_tiles_[i] = ceil_div(x.positions, winograd_results(x.taps));
+    taps_[i] = view.window->axes[i].taps;
     tiles_ *= axis_tiles_[i];
     axes_ += taps_[i] > 1;
   }
@@ -68,9 +68,9 @@ int64_t MinimalFiltering::position(int64_t image, const Places& tile, const Plac
 }
 
 template <class Magnitude>
-std::vector<double> MinimalFiltering::tile_norms(const Sets& sets, const Magnitude& magnitude) const {
+std::vector<double> MinimalFiltering::tile_norms(const Sums& sets, const Magnitude& magnitude) const {
   std::vector<double> out;
-  const auto kinds = [&](size_t axis) { return taps_[axis] > 1 ? sets : Sets{kFirst}; };
+  const auto kinds = [&](size_t axis) { return taps_[axis] > 1 ? sets : Sums{kFirst}; };
   for (unsigned d : kinds(0)) {
     for (unsigned h : kinds(1)) {
       for (unsigned w : kinds(2)) {
@@ -125,15 +125,20 @@ std::vector<double> MinimalFiltering::row_norms(int64_t i, const double* row) co
   return norms(sums, taps_, turned(*view_.window), view_.window->channels, row);
 }
 
-std::vector<double> MinimalFiltering::column_norms(int64_t j, const Column& column) const {
-  const auto k = static_cast<size_t>(view_.k);
+std::vector<double> MinimalFiltering::column_norms(int64_t j, const double* column,
+                                                   const Column& other) const {
   const int64_t channels = view_.window->channels;
   if (gradient_) {
     // Coordinates of a tile, four along an axis, as the columns of its channel hold them: the last is what
     // the second position meets under the last tap.
-    std::vector<double> values(static_cast<size_t>(view_.window->taps()) * k);
-    for (int64_t tap = 0; tap < view_.window->taps(); ++tap)
-      column(tap * channels + j % channels, values.data() + static_cast<size_t>(tap) * k);
+    std::vector<double> others(static_cast<size_t>(view_.window->taps() * view_.k));
+    std::vector<const double*> values;
+    for (int64_t tap = 0; tap < view_.window->taps(); ++tap) {
+      double* const to = others.data() + tap * view_.k;
+      const int64_t here = tap * channels + j % channels;
+      if (here != j) other(here, to);
+      values.push_back(here == j ? column : to);
+    }
     return tile_norms({kFirst | kLast, kMiddle | kLast, kMiddle | kFourth},
                       [&](int64_t image, const Places& tile, const Places& coordinate) {
                         Places offset;
@@ -143,15 +148,13 @@ std::vector<double> MinimalFiltering::column_norms(int64_t j, const Column& colu
                           tap = tap * taps_[axis] + coordinate[axis] - offset[axis];
                         }
                         const int64_t at = position(image, tile, offset);
-                        return at < 0 ? 0 : std::fabs(values[static_cast<size_t>(tap * view_.k + at)]);
+                        return at < 0 ? 0 : std::fabs(values[static_cast<size_t>(tap)][at]);
                       });
   }
-  std::vector<double> values(k);
-  column(j, values.data());
   std::array<Sums, 3> sums;
   for (size_t axis = 0; axis < taps_.size(); ++axis)
     sums[axis] = taps_[axis] == 1 ? Sums{kFirst} : Sums{kFirst, kAll, kLast};
-  return norms(sums, taps_, turned(*view_.window), channels, values.data());
+  return norms(sums, taps_, turned(*view_.window), channels, column);
 }
 
 double MinimalFiltering::magnitude(int64_t i, int64_t j, const std::vector<double>& row,

@@ -30,9 +30,9 @@ class MinimalFiltering {
 
   using Column = std::function<void(int64_t j, double* out)>;  // as Factors::column
 
-  // Norms of the factors of row i (Factors::row) and of column j, which `column` gives as it does others.
+  // Norms of the factors of row i (Factors::row) and of column j, beside which `other` gives those it needs.
   std::vector<double> row_norms(int64_t i, const double* row) const;
-  std::vector<double> column_norms(int64_t j, const Column& column) const;
+  std::vector<double> column_norms(int64_t j, const double* column, const Column& other) const;
 
   // At least the magnitude of whatever is added up to the result of row i and column j.
   double magnitude(int64_t i, int64_t j, const std::vector<double>& row,
@@ -53,11 +53,10 @@ class MinimalFiltering {
   // Whether the position of row i is the second of its tile, along each axis.
   std::array<bool, 3> second(int64_t i) const;
 
-  // Sets of places in a tile along an axis, as bits.
-  using Sets = std::vector<unsigned>;
-  // Norms over tiles of sums of magnitude(image, tile, place), over every combination of the axes' sets.
+  // Norms over tiles of sums of magnitude(image, tile, place), over every combination of the axes' sets of
+  // places, each as bits.
   template <class Magnitude>
-  std::vector<double> tile_norms(const Sets& sets, const Magnitude& magnitude) const;
+  std::vector<double> tile_norms(const std::vector<unsigned>& sets, const Magnitude& magnitude) const;
   // The number of a tile's position, `offset` from its first along each axis; -1 where there is none.
   int64_t position(int64_t image, const Places& tile, const Places& offset) const;
   double magnitude_of_weight(int64_t tap, const std::vector<double>& row,

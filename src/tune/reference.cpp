@@ -250,7 +250,8 @@ std::vector<Expected> reference(const Operands& o, const Sample& s, Arithmetic a
         b_norm[j] = norm(column.data(), v.k, 1);
         if (filtering) {
           b_sums[j] = filtering->column_norms(
-              s.cols[first + j], [&](int64_t other, double* to) { factors.column(s.groups[g], other, to); });
+              s.cols[first + j], column.data(),
+              [&](int64_t other, double* to) { factors.column(s.groups[g], other, to); });
         }
       }
 #pragma omp parallel if (row_count * v.k > 16384)

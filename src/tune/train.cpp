@@ -265,21 +265,20 @@ TrainResult train(const TrainingData& data, const TrainOptions& o,
   Json folds = Json::object();
   for (Fold f : {Fold::train, Fold::valid, Fold::test})
     folds.set(std::string(to_string(f)), scores(data, f, *model));
-  Json types = Json::array();
-  for (const std::string& t : data.types) types.push(t);
-  Json families = Json::array();
-  for (const std::string& f : scope.families) families.push(f);
-  Json listed = Json::array();
-  for (const std::string& n : names) listed.push(n);
+  const auto list = [](const std::vector<std::string>& texts) {
+    Json out = Json::array();
+    for (const std::string& t : texts) out.push(t);
+    return out;
+  };
   return {model, Json::object({{"version", 1},
                                {"arch", data.arch.name},
                                {"units", data.arch.compute_units},
                                {"operation", data.operation},
-                               {"types", std::move(types)},
-                               {"families", std::move(families)},
+                               {"types", list(data.types)},
+                               {"families", list(scope.families)},
                                {"made", made},
                                {"folds", std::move(folds)},
-                               {"features", std::move(listed)}})};
+                               {"features", list(names)}})};
 }
 
 void write_model(const TrainResult& result, const std::string& path) {

@@ -15,7 +15,7 @@ GemmView view(const std::string& text) { return lower(Problem::parse(text)); }
 
 // The only column.
 std::vector<double> norms_of(const MinimalFiltering& f, const std::vector<double>& column) {
-  return f.column_norms(0, [&](int64_t, double* out) { std::copy(column.begin(), column.end(), out); });
+  return f.column_norms(0, column.data(), nullptr);
 }
 
 // One axis, one channel: the terms as they are written down.
@@ -68,7 +68,8 @@ TEST(MinimalFiltering, Gradient) {
   const MinimalFiltering f(v);
   const double y[] = {2, -3, 5}, x[] = {1, -20, 300, 4000, -50000};
   const auto rows = f.row_norms(0, y);
-  const auto columns = f.column_norms(1, [&](int64_t tap, double* out) { std::copy_n(x + tap, 3, out); });
+  const auto columns =
+      f.column_norms(1, x + 1, [&](int64_t tap, double* out) { std::copy_n(x + tap, 3, out); });
   const auto norm = [](double a, double b) { return std::sqrt(a * a + b * b); };
   const double inner = norm(5, 5) * norm(320, 54000);
   EXPECT_DOUBLE_EQ(f.magnitude(0, 0, rows, columns), norm(2, 5) * norm(301, 50300) + inner);

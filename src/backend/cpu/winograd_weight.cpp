@@ -74,7 +74,6 @@ class WinogradWeightKernel : public CpuKernel {
     for (size_t i = window.axes.size(); i-- > 0;) {
       const WindowAxis& x = window.axes[i];
       tsr::WinogradAxis& image = images_.axes[i];
-      image.positions = x.positions;
       image.tiles = shape_.tiles[i];
       image.shift = x.shift;
       image.size = x.size;

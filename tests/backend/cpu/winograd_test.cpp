@@ -1,35 +1,21 @@
 // cpu_winograd against the reference: exact on integer-valued data whatever the threads, inputs and outputs
 // against guard pages.
-#include "backend/cpu/winograd.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/filtering.h"
 
 namespace tessera {
 namespace {
 
-struct Arch {
-  const char *name, *wide, *narrow;  // and tiles
-};
-
-class WinogradTest : public testing::TestWithParam<Arch> {
+class WinogradTest : public testing_cpu::FilteringTest {
  protected:
-  void SetUp() override {
-    if (!testing_cpu::runs_here(GetParam().name)) GTEST_SKIP() << "not this processor";
-  }
-
   std::unique_ptr<Kernel> kernel(const std::string& problem, const std::string& tile = GetParam().wide,
                                  int threads = 1, int block = 24) const {
-    const std::string inst = find_arch(GetParam().name).vector_bits == 512 ? "1x16x1" : "1x8x1";
     const std::string rest = problem.find("prepack=b") == problem.npos ? "" : " preshuffle=1";
-    return testing_cpu::make_kernel(
-        make_winograd_kernel, GetParam().name, problem,
-        "cpu_winograd block=" + std::to_string(block) + "x0x0 tile=" + tile + " inst=" + inst + rest,
-        threads);
+    return make(make_winograd_kernel, "cpu_winograd", problem, tile, threads, block, rest);
   }
 
   // Both directions, one thread and more of them than there are blocks.
@@ -137,10 +123,7 @@ TEST_P(WinogradTest, ErrorsStayInTheResultsThatReadTheValues) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Archs, WinogradTest,
-                         testing::Values(Arch{"x86_avx2", "6x16", "12x8"},
-                                         Arch{"x86_avx512", "6x64", "12x32"}),
-                         [](const auto& arch) { return std::string(arch.param.name); });
+INSTANTIATE_TEST_SUITE_P(Archs, WinogradTest, testing_cpu::kFilteringArchs, testing_cpu::name_of);
 
 }  // namespace
 }  // namespace tessera

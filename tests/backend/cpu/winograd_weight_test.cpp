@@ -2,29 +2,17 @@
 // outputs against guard pages.
 #include <gtest/gtest.h>
 
-#include "backend/cpu/kernels.h"
-#include "backend/cpu/winograd.h"
+#include "backend/cpu/filtering.h"
 
 namespace tessera {
 namespace {
 
-struct Arch {
-  const char *name, *wide, *narrow;  // and tiles
-};
-
-class WinogradWeightTest : public testing::TestWithParam<Arch> {
+class WinogradWeightTest : public testing_cpu::FilteringTest {
  protected:
-  void SetUp() override {
-    if (!testing_cpu::runs_here(GetParam().name)) GTEST_SKIP() << "not this processor";
-  }
-
   std::unique_ptr<Kernel> kernel(const std::string& rest, const std::string& tile = GetParam().wide,
                                  int threads = 1, int block = 24) const {
-    const std::string inst = find_arch(GetParam().name).vector_bits == 512 ? "1x16x1" : "1x8x1";
-    return testing_cpu::make_kernel(
-        make_winograd_weight_kernel, GetParam().name, "conv_bwd_weight " + rest + " dtype=f32",
-        "cpu_winograd_weight block=" + std::to_string(block) + "x0x0 tile=" + tile + " inst=" + inst,
-        threads);
+    return make(make_winograd_weight_kernel, "cpu_winograd_weight", "conv_bwd_weight " + rest + " dtype=f32",
+                tile, threads, block);
   }
 
   // One thread, some, and more of them than there are blocks or rows.
@@ -100,10 +88,7 @@ TEST_P(WinogradWeightTest, WorkspaceIsBounded) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Archs, WinogradWeightTest,
-                         testing::Values(Arch{"x86_avx2", "6x16", "12x8"},
-                                         Arch{"x86_avx512", "6x64", "12x32"}),
-                         [](const auto& arch) { return std::string(arch.param.name); });
+INSTANTIATE_TEST_SUITE_P(Archs, WinogradWeightTest, testing_cpu::kFilteringArchs, testing_cpu::name_of);
 
 }  // namespace
 }  // namespace tessera
