@@ -15,6 +15,7 @@ constexpr bool kFewRegisters = true;
 #endif
 
 // acc += a * b on 32-bit lanes, each lane one k group: 1 float, 2 16-bit or 4 8-bit elements.
+// multiply_add_half does so on the lower half of the lanes, and the others of acc become zero.
 template <Inst kInst, class V>
 TSR_INLINE void multiply_add(V& acc, V a, V b) {
   constexpr int L = sizeof(V) / 4;
@@ -33,6 +34,17 @@ TSR_INLINE void multiply_add(V& acc, V a, V b) {
     V product;
     asm("vpmaddwd %2, %1, %0" : "=v"(product) : "v"(a), "v"(b));
     acc += product;
+  }
+}
+template <Inst kInst, class V>
+TSR_INLINE void multiply_add_half(V& acc, V a, V b) {
+  if constexpr (kInst == Inst::fma) {
+    asm("vfmadd231ps %t2, %t1, %t0" : "+v"(acc) : "v"(a), "v"(b));
+  } else if constexpr (kInst == Inst::dpbf16) {
+    asm("vdpbf16ps %t2, %t1, %t0" : "+v"(acc) : "v"(a), "v"(b));
+  } else {
+    static_assert(kInst == Inst::vnni);
+    asm("vpdpbusd %t2, %t1, %t0" : "+v"(acc) : "v"(a), "v"(b));
   }
 }
 

@@ -29,6 +29,17 @@ struct Packed {
   static constexpr bool kStarts = Config::inst == Inst::vnni && Config::type_a == Type::i8;
   static constexpr bool kWords = requires { Config::a_words; };
   static constexpr bool kFlips = kWords && kStarts;
+  // Of a panel of so many vectors half an instruction does for the last one; 0: of none.
+  static constexpr int kHalfEdge = [] {
+    if constexpr (requires { Config::half_edge; }) return Config::half_edge;
+    return 0;
+  }();
+
+  // Columns with those that the last instruction computes beside them.
+  static constexpr long long whole_columns(long long cols) {
+    constexpr long long kStep = kHalfEdge ? L / 2 : L;
+    return (cols + kStep - 1) / kStep * kStep;
+  }
 
   // Bytes from one row of A to the next, from one step of k to the next in A and in the panel of B; 0: told
   // by the arguments.
@@ -39,8 +50,9 @@ struct Packed {
   template <int kLive>
   static constexpr int kUnroll = kLive == kVectors ? 2 : 1;
 
-  // One k group: of B a vector per column vector at `b`, of A the word at word_at(r) of each row r.
-  template <int kHeight, int kLive, class WordAt>
+  // One k group: of B a vector per column vector at `b`, of A the word at word_at(r) of each row r. kHalf:
+  // the last column vector has live columns in its lower half alone.
+  template <bool kHalf, int kHeight, int kLive, class WordAt>
   static TSR_INLINE void multiply_step(U (&acc)[kHeight][kLive], const char* b, U flip, WordAt word_at) {
     U right[kLive];
 #pragma GCC unroll 8
@@ -60,7 +72,8 @@ struct Packed {
         asm("" : "+v"(left));  // one broadcast for the row, not one per multiply
       }
 #pragma GCC unroll 8
-      for (int v = 0; v < kLive; ++v) multiply_add<Config::inst>(acc[r][v], left, right[v]);
+      for (int v = 0; v < kLive - kHalf; ++v) multiply_add<Config::inst>(acc[r][v], left, right[v]);
+      if constexpr (kHalf) multiply_add_half<Config::inst>(acc[r][kLive - 1], left, right[kLive - 1]);
     }
   }
 
@@ -106,7 +119,7 @@ struct Packed {
   }
 
   // Rows from `row` on of patches in place: each tap's rows lie where the table says.
-  template <int kHeight, int kLive>
+  template <bool kHalf, int kHeight, int kLive>
   static TSR_INLINE void multiply_taps(U (&acc)[kHeight][kLive], long long row, const PackedArgs& p,
                                        Ahead& ahead) {
     const long long b_step = kStepB ? kStepB : p.b_step_bytes;
@@ -124,7 +137,7 @@ struct Packed {
       }
       long long at = 0;
       auto step = [&](long long at_a, long long at_b) __attribute__((always_inline)) {
-        multiply_step(
+        multiply_step<kHalf>(
             acc, b + at_b, U{}, [&](int r) __attribute__((always_inline)) { return table[r] + at + at_a; });
       };
       constexpr int kTurn = kUnroll<kLive>;
@@ -144,7 +157,7 @@ struct Packed {
     }
   }
 
-  template <int kHeight, int kLive>
+  template <bool kHalf, int kHeight, int kLive>
   static TSR_INLINE void multiply(U (&acc)[kHeight][kLive], const char* a, const PackedArgs& p, long long row,
                                   Ahead& ahead) {
     const long long row_bytes = kRow ? kRow : p.a_row_bytes, a_step = kStepA ? kStepA : p.a_step_bytes,
@@ -158,7 +171,7 @@ struct Packed {
     for (int i = 0; i < kPointers; ++i) pointers[i] = a + kReach * i * row_bytes;
     const U flip = p.a_flip - U{};
     auto step = [&](long long at_a, long long at_b) __attribute__((always_inline)) {
-      multiply_step(
+      multiply_step<kHalf>(
           acc, b + at_b, flip, [&](int r) __attribute__((always_inline)) {
             const long long in_reach = !kRow && r % kReach == 3 ? row3 : r % kReach * row_bytes;
             return pointers[r / kReach] + in_reach + at_a;
@@ -185,7 +198,7 @@ struct Packed {
       if (!p.a_rest) return;
       const char* rest = static_cast<const char*>(p.a_rest) + row * 4;
       b = static_cast<const char*>(p.b) + p.steps * b_step;
-      multiply_step(
+      multiply_step<kHalf>(
           acc, b, flip, [&](int r) __attribute__((always_inline)) { return rest + r * 4; });
     }
   }
@@ -234,9 +247,10 @@ struct Packed {
 
   // One row tile, its first `skip` rows stored by the tile before, `rows` of it in C. The members of an Ahead
   // come one by one: read back as vectors they would wait for the stores of the tile before.
-  template <int kHeight, int kLive>
+  template <int kHeight, int kLive, bool kHalf>
   static __attribute__((noinline)) void tile(const char* a, const PackedArgs& p, long long row, int skip,
                                              int rows, const char* next, long long lines, long long turn) {
+    constexpr bool kFull = kLive == kVectors && !kHalf;
     Ahead ahead{next, lines, turn};
     U acc[kHeight][kLive];
 #pragma GCC unroll 32
@@ -244,30 +258,30 @@ struct Packed {
 #pragma GCC unroll 8
       for (int v = 0; v < kLive; ++v) acc[r][v] = kStarts ? load_whole<U>(p.start + v * L) : U{};
     }
-    const bool whole = kLive == kVectors && skip == 0 && rows == kHeight && p.cols == Config::tile_n;
+    const bool whole = kFull && skip == 0 && rows == kHeight && p.cols == Config::tile_n;
     unsigned* const sums =
         whole && p.partial ? static_cast<unsigned*>(p.partial) + row * p.partial_stride : nullptr;
     if (sums) fetch_rows<kHeight>(sums, p.partial_stride * 4, Config::tile_n * 4);
     if constexpr (Config::a_table) {
-      multiply_taps<kHeight, kLive>(acc, row, p, ahead);
+      multiply_taps<kHalf>(acc, row, p, ahead);
     } else {
-      multiply<kHeight, kLive>(acc, a, p, row, ahead);
+      multiply<kHalf>(acc, a, p, row, ahead);
     }
 
     bool partial = p.partial;
-    if constexpr (kLive == kVectors) {
+    if constexpr (kFull) {
       if (sums) {
         if (!p.first) add_sums<kHeight>(acc, sums, p.partial_stride);
         if (!p.last) return store_sums<kHeight>(acc, sums, p.partial_stride);
         partial = false;
       }
     }
-    if constexpr (kLive == kVectors && kStreams) {
+    if constexpr (kFull && kStreams) {
       if (p.far_c == kFarStreamed && !partial && rows == kHeight && p.cols == Config::tile_n &&
           p.epilogue->plain && rows_are_lines(p))
         return stream_tile<kHeight>(acc, p, row);
     }
-    if constexpr (kLive == kVectors && kBare) {
+    if constexpr (kFull && kBare) {
       if (!partial && rows == kHeight && p.cols == Config::tile_n && p.epilogue->plain)
         return store_bare<kHeight>(acc, p, row);
     }
@@ -275,7 +289,7 @@ struct Packed {
       if (!partial && rows == kHeight && p.epilogue->plain)
         return store_part_of_tile<kHeight, kLive>(acc, p, row);
     }
-    if constexpr (kHeight == kRows && kLive == kVectors && E::kLight && !kBare) {
+    if constexpr (kHeight == kRows && kFull && E::kLight && !kBare) {
       if (!partial && rows == kRows && p.cols == Config::tile_n) {
 #pragma GCC unroll 32
         for (int r = 0; r < kHeight; ++r) {
@@ -292,7 +306,7 @@ struct Packed {
 #pragma GCC unroll 8
       for (int v = 0; v < kLive; ++v) store_whole(buffer + r * Config::tile_n + v * L, acc[r][v]);
     }
-    if constexpr (kLive == kVectors) {
+    if constexpr (kFull) {
       if (!partial && skip == 0 && p.cols == Config::tile_n) return store_whole_rows(buffer, p, row, rows);
     }
     finish(buffer, p, row, skip, rows);
@@ -399,11 +413,12 @@ struct Packed {
 
   // Low tiles have code of their own only where all vectors are live: an edge panel is worth less than its
   // compilation.
-  template <int kLive>
+  template <int kLive, bool kHalf>
   static TSR_INLINE void all_rows(const PackedArgs& p) {
     const char* a = static_cast<const char*>(p.a);
     const char* next = static_cast<const char*>(p.next_b);
-    if (p.rows < kRows) return tile<kRows, kLive>(a, p, 0, 0, static_cast<int>(p.rows), next, 0, p.steps);
+    if (p.rows < kRows)
+      return tile<kRows, kLive, kHalf>(a, p, 0, 0, static_cast<int>(p.rows), next, 0, p.steps);
     constexpr int kLow = kLive == kVectors && kRows > 1 ? kRows - 1 : kRows;
     RowTiles tiles{(p.rows + kRows - 1) / kRows, 0};
     if (kLow < kRows || p.a_tile_bytes) tiles = row_tiles(p.rows, kRows);
@@ -422,9 +437,9 @@ struct Packed {
       if (back < 0) back = 0;
       const char* from = p.a_tile_bytes ? a + t * p.a_tile_bytes : a + (row - back) * p.a_row_bytes;
       if (t < tiles.tall) {
-        tile<kRows, kLive>(from, p, row - back, static_cast<int>(back), kRows, next, lines, turn);
+        tile<kRows, kLive, kHalf>(from, p, row - back, static_cast<int>(back), kRows, next, lines, turn);
       } else {
-        tile<kLow, kLive>(from, p, row - back, static_cast<int>(back), height, next, lines, turn);
+        tile<kLow, kLive, kHalf>(from, p, row - back, static_cast<int>(back), height, next, lines, turn);
       }
       row += height;
       next += share;
@@ -433,7 +448,11 @@ struct Packed {
 
   template <int kLive>
   static TSR_INLINE void dispatch(const PackedArgs& p) {
-    if (p.cols > (kLive - 1) * L) return all_rows<kLive>(p);
+    constexpr int kBefore = (kLive - 1) * L;
+    if constexpr (kLive == kHalfEdge) {
+      if (p.cols > kBefore && p.cols <= kBefore + L / 2) return all_rows<kLive, true>(p);
+    }
+    if (p.cols > kBefore) return all_rows<kLive, false>(p);
     if constexpr (kLive > 1) dispatch<kLive - 1>(p);
   }
 };

@@ -37,14 +37,13 @@ struct BareProducts {
 
   static TSR_INLINE long long panel_bytes(long long steps) { return steps * C::tile_n * 4; }
 
-  // The first `cols` columns of a panel, rounded up to whole vectors. `next`, if any, is the panel to ask
-  // for.
+  // The first `cols` columns of a panel, rounded up to what instructions compute. `next`, if any, is the
+  // panel to ask for.
   TSR_INLINE void multiply(const char* a, const char* panel, const char* next, long long cols, char* sums) {
-    constexpr long long L = Epilogue<C>::L;
     args.a = a;
     args.b = panel;
     args.next_b = next;
-    args.cols = (cols + L - 1) / L * L;
+    args.cols = P::whole_columns(cols);
     sums_as_they_are.c = sums;
     P::template dispatch<P::kVectors>(args);
   }

@@ -96,7 +96,7 @@ struct Winograd {
   // ---- the products
 
   // All points of one panel of a group, `group` counted from the first. Rows that fill up the only register
-  // tile hold anything: each row of sums comes from one row of tiles. So do columns up to a whole vector,
+  // tile hold anything: each row of sums comes from one row of tiles. So do columns that fill up a vector,
   // which are the next group's, whose products come later.
   static TSR_INLINE void multiply(const WinogradArgs& a, const char* panel, long long group, long long cols) {
     const long long tiles = a.tiles.end - a.tiles.begin;

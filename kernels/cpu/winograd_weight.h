@@ -22,7 +22,7 @@ struct WinogradWeight {
   using F = typename Vec<L>::F;
   using Weights = WinogradNest<WinogradWeights, C::taps_d, C::taps_h, C::taps_w>;
 
-  // Columns up to a whole vector are those of the next group, or anything: nobody reads their sums.
+  // Columns that fill up a vector are those of the next group, or anything: nobody reads their sums.
   static TSR_INLINE void products(const WinogradWeightArgs& a) {
     using P = Packed<WinogradWeightProduct<C>>;
     EpilogueArgs none{};
@@ -33,7 +33,7 @@ struct WinogradWeight {
     p.b = a.right + a.col_begin * 4;
     p.b_step_bytes = a.right_row;
     p.rows = a.rows;
-    p.cols = (a.col_end - a.col_begin + L - 1) / L * L;
+    p.cols = P::whole_columns(a.col_end - a.col_begin);
     p.steps = a.count;
     p.first = a.first;
     p.partial = a.sums + a.col_begin * 4;

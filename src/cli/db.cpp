@@ -22,6 +22,7 @@ constexpr Option kOptions[] = {
     {"--units", "N", "export to .times: cores or compute units, when there are several"},
     {"--onto", "FILE", "export to .times: what FILE.times has already, brought to the level of these",
      Complete::file},
+    {"--as-they-were", "", "with --onto: its times stay as they are where these lack them"},
 };
 
 MeasurementFilter filter(const Invocation& call) {
@@ -106,7 +107,7 @@ std::string csv(const Database& db, const MeasurementFilter& f) {
 TrainingData onto(const Invocation& call, const TrainingData& newer) {
   const std::string path = call.value("--onto");
   TrainingData data = parse_training_data(read_file(path), path);
-  const Renewal done = renew(data, newer);
+  const Renewal done = renew(data, newer, !call.has("--as-they-were"));
   const auto number = [](size_t n) { return static_cast<int64_t>(n); };
   call.json() ? print_json(Json::object({{"added", number(done.added)},
                                          {"renewed", number(done.renewed)},

@@ -110,6 +110,7 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
   if (family.backend == BackendKind::cpu) {
     prelude.number("vector_bits", family.walks_window ? inst.n * 32 : a.vector_bits);
     if (family.fixed_steps) add_steps(prelude, v, c, a);
+    if (const int64_t live = half_edge(v, c, a)) prelude.number("half_edge", static_cast<int>(live));
     const bool lines = reads_lines(v, c);
     if (lines) add_lines(prelude, v, inst);
     if (family.transforms) add_taps(prelude, *v.window);

@@ -53,6 +53,12 @@ const Instruction* ArchSpec::find_instruction(DType a, DType b, const KernelConf
   return nullptr;
 }
 
+bool ArchSpec::issues_halves(const Instruction& i) const {
+  return !i.half() && std::any_of(instructions.begin(), instructions.end(), [&](const Instruction& other) {
+    return other.half() && other.operation() == i.name;
+  });
+}
+
 const PipelineTraits* ArchSpec::find_pipeline(Pipeline p) const {
   for (const PipelineTraits& row : pipelines) {
     if (row.pipeline == p) return &row;

@@ -21,4 +21,13 @@ bool meets_odd_words(const GemmView& view, const KernelConfig& config, const Arc
 // Whether it does so for this product: so few columns use the words that a copy is not worth while.
 bool odd_words_in_place(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);
 
+// Columns past whole vectors that are dot products along k beside the tiles: because the config asks for it
+// (edge_dot, for f32), or because a word holds several elements of k and they are worth it.
+int64_t columns_apart(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);
+// Whether these are: their words lie in both operands as instructions take them.
+bool words_at_edge(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);
+// Vectors of the last panel's columns where the last one is at least half empty, on a processor that issues
+// half a vector in half the time; else 0. Of families that multiply as cpu_packed does.
+int64_t half_edge(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);
+
 }  // namespace tessera

@@ -11,7 +11,8 @@ struct CpuFacts {
   bool swapped = false;
 
   double issue_per_cycle = 0, lanes = 0;
-  int group = 1;  // elements of k in a word
+  bool halves = false;  // half a vector is issued in half the time
+  int group = 1;        // elements of k in a word
   // The operand that supplies rows of C as the kernel sees it, and the one that supplies columns: whether its
   // elements are converted, their bytes, whether k is contiguous, and what copying and gathering all of it
   // costs.

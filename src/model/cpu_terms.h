@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/cache_line.h"
 #include "model/view_memo.h"
@@ -39,6 +40,15 @@ struct CpuTerms {
   }
 
   double issue_per_cycle() const { return memo.cpu.issue_per_cycle; }
+
+  // Cycles of a step of k of a register tile with so many rows and live columns, where the last vector of
+  // columns takes half an instruction if that is enough (half_edge). `more`: loads beside those of both.
+  double product_step(double rows, double cols, double more = 0) const {
+    const double vectors = std::ceil(cols / inst.n);
+    const double issued =
+        memo.cpu.halves && 2 * (vectors * inst.n - cols) >= inst.n ? vectors - 0.5 : vectors;
+    return step_cycles(rows * issued, rows + vectors + more, issue_per_cycle(), t);
+  }
 };
 
 // Adds what cpu_groups costs, all groups and operands at once; what is set is the share of one group.

@@ -31,6 +31,7 @@ struct Cpu : CpuTerms {
     to.swapped = c.swap_ab;
     to.issue_per_cycle = t.issue_share * inst.flops_per_cycle / (2.0 * inst.n * inst.k);
     to.lanes = a.vector_bits / 32.0;
+    to.halves = a.issues_halves(inst);
     to.group = inst.m > 1 ? k_group(compute_type(left.type, inst)) : inst.k;
     const auto fill = [&](CpuFacts::Side& s, const Operand& o, double elements, bool turned_along_k) {
       s.converts = converts(o);
@@ -99,11 +100,15 @@ struct Cpu : CpuTerms {
 
   // Cycles of a step of k of a register tile with so many live rows and columns, a vector along its columns.
   double tile_step(double rows, double cols) const {
+    const double vectors = std::ceil(cols / inst.n);
+    return step_cycles(rows * vectors, rows + vectors, issue_per_cycle(), t);
+  }
+
+  // The same of cpu_packed.
+  double packed_step(double rows, double cols) const {
     // Where each row has an address of its own, few of them stay in registers.
     constexpr double kAddresses = 10;
-    const double vectors = std::ceil(cols / inst.n);
-    const double addresses = taps_in_place() && rows > kAddresses ? rows : 0.0;
-    return step_cycles(rows * vectors, rows + vectors + addresses, issue_per_cycle(), t);
+    return product_step(rows, cols, taps_in_place() && rows > kAddresses ? rows : 0.0);
   }
 
   // Row tiles as the packed kernel cuts them: tall ones and ones a row lower, all as one where columns are
@@ -112,9 +117,9 @@ struct Cpu : CpuTerms {
     const double low = w.tile_m > 1 ? std::min(w.row_tiles * w.tile_m - w.rows, w.row_tiles) : 0.0;
     const double edge = c.edge_dot ? static_cast<double>(edge_columns(v, c)) : 0.0, cols = w.cols - edge;
     const double full_n = std::floor(cols / w.tile_n), rest_n = cols - full_n * w.tile_n;
-    double cycles = full_n * ((w.row_tiles - low) * tile_step(w.tile_m, w.tile_n) +
-                              low * tile_step(w.tile_m - 1, w.tile_n));
-    if (rest_n > 0) cycles += w.row_tiles * tile_step(w.tile_m, rest_n);
+    double cycles = full_n * ((w.row_tiles - low) * packed_step(w.tile_m, w.tile_n) +
+                              low * packed_step(w.tile_m - 1, w.tile_n));
+    if (rest_n > 0) cycles += w.row_tiles * packed_step(w.tile_m, rest_n);
     return std::ceil(w.depth / inst.k) * cycles + edge_math(edge);
   }
 

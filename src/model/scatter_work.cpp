@@ -22,10 +22,7 @@ struct Scatter : CpuTerms {
     // Register tiles of about one height, as cpu_packed cuts them.
     const double block = std::max<double>(c.block_m, c.tile_m), blocks = std::ceil(coordinates / block),
                  heights = std::ceil(coordinates / blocks / c.tile_m), rows = coordinates / blocks / heights;
-    const auto panel = [&](double cols) {
-      const double live = std::ceil(cols / inst.n);
-      return step_cycles(rows * live, rows + live, issue_per_cycle(), t);
-    };
+    const auto panel = [&](double cols) { return product_step(rows, cols); };
     const double whole = std::floor(columns / c.tile_n), rest = columns - whole * c.tile_n;
     const double panels = whole + (rest > 0), tiles = blocks * heights;
     w.math = tiles * steps * (whole * panel(c.tile_n) + (rest > 0 ? panel(rest) : 0));

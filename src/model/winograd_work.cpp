@@ -44,10 +44,7 @@ struct Filtering : CpuTerms {
     // before it.
     const double heights = std::ceil(rows / c.tile_m), least = heights > 1 ? c.tile_m - 1 : c.tile_m;
     const double height = std::max(rows / heights, least), tiles = times * heights;
-    const auto panel = [&](double live_cols) {
-      const double live = std::ceil(live_cols / inst.n);
-      return step_cycles(height * live, height + live, issue_per_cycle(), t);
-    };
+    const auto panel = [&](double live) { return product_step(height, live); };
     double panels = std::floor(cols / w.tile_n);
     double steps = panels * panel(w.tile_n);
     if (const double rest = cols - panels * w.tile_n; rest > 0) {

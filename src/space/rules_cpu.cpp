@@ -51,14 +51,15 @@ bool tile_words(DType t) { return t == DType::bf16 || t == DType::i8 || t == DTy
 bool is_half(C c, A a) { return 2 * 32 * int64_t{c.inst_n} == a.vector_bits; }
 
 // Whether cpu_groups takes half vectors, each the channels of a single group: where whole ones would hold
-// those of several, or groups have more channels than a whole vector chooses from. Elsewhere than in
-// gradients of the filter and results of one group with few channels other kernels are the faster ones.
+// those of several, or a last one that is half empty. Gradients of the filter, and results of one group with
+// few channels, take them where groups have more channels than a whole vector chooses from, too.
 bool half_vectors(V v, C c, A a) {
   if (!is_half(c, a)) return false;
   const int64_t whole = a.vector_bits / 32;
   const GroupsShape s = groups_shape(v, c);
-  return s.spread && s.inner > 1 && s.inner <= 64 && (s.gradient || (v.groups == 1 && s.outer < whole)) &&
-         (!divides(whole, s.outer) || s.inner > whole);
+  const bool fills = divides(whole, s.outer), few = s.gradient || (v.groups == 1 && s.outer < whole);
+  return s.spread && s.inner > 1 && s.inner <= 64 &&
+         (few ? !fills || s.inner > whole : !fills && s.outer > whole);
 }
 
 // What cpu_groups unrolls: taps of a line of the filter, columns that a tile reads.
@@ -177,9 +178,9 @@ constexpr Rule kRules[] = {
      "read, and no gradient of the filter, whose sums run over pixels"},
     {"groups_halves", kGroups, reads("inst_n"),
      [](V v, C c, A a) { return !v.window || !is_half(c, a) || half_vectors(v, c, a); },
-     "half a vector holds the channels of one group, of a gradient of the filter or of a result with that "
-     "one group: a multiple of inst_n, but not of a whole vector or the other operand's are more than its "
-     "lanes, and at most 64"},
+     "half a vector holds the channels of one group, a multiple of inst_n but not of a whole vector, of at "
+     "most 64 of the other operand: of more than a whole vector, of a gradient of the filter or of a result "
+     "with that one group; of these also where the other operand's are more than a whole vector's lanes"},
     {"groups_channels", kGroups, reads("inst_n inst_k"),
      [](V v, C c, A a) {
        if (!v.window) return true;

@@ -10,6 +10,7 @@
 #include "base/fs.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "space/rules.h"
 #include "space/space.h"
 #include "tessera/dispatcher.h"
 #include "tessera/error.h"
@@ -151,9 +152,13 @@ Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, Eva
       if (a.choices.empty()) a.predicted_us = us[i];
       a.choices.push_back(time(legal[i]));
     }
-    for (size_t i : first_of(p.us, kStoredBest)) time(p.configs[i]);
+    // Rules may refuse by now what was measured once: no choice can come to it.
+    const auto time_legal = [&](const KernelConfig& c) {
+      if (!rejected_by(p.view, c, data.arch)) time(c);
+    };
+    for (size_t i : first_of(p.us, kStoredBest)) time_legal(p.configs[i]);
     for (const KernelConfig& c : p.configs) {
-      if (to_string(c) == fixed) time(c);
+      if (to_string(c) == fixed) time_legal(c);
     }
     SweepProblem planned{network_family(p.problem), p.problem, {}};
     for (const auto& [text, config] : timed) {

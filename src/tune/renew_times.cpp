@@ -45,19 +45,21 @@ struct Twice {
     levels.add(before, fresh);
   }
 
-  size_t merge(const Levels& everywhere) {
+  // Without `everywhere` what `newer` lacks stays as it was. Counts what does not.
+  size_t merge(const Levels* everywhere) {
     MeasuredProblem merged = *newer;
     for (size_t i = 0; i < old->configs.size(); ++i) {
       const KernelConfig& config = old->configs[i];
       if (fresh.count(to_string(config))) continue;
-      auto level = levels.of(config.family_id());
-      if (!level) level = everywhere.of(config.family_id());
+      std::optional<double> level;
+      if (everywhere) level = levels.of(config.family_id());
+      if (everywhere && !level) level = everywhere->of(config.family_id());
       merged.configs.push_back(config);
       merged.us.push_back(old->us[i] * level.value_or(1));
     }
     merged.best_us = *std::min_element(merged.us.begin(), merged.us.end());
     *old = std::move(merged);
-    return old->us.size() - fresh.size();
+    return everywhere ? old->us.size() - fresh.size() : 0;
   }
 };
 
@@ -68,7 +70,7 @@ void refuse_unlike(const std::string& what, const std::string& old, const std::s
 
 }  // namespace
 
-Renewal renew(TrainingData& data, const TrainingData& newer) {
+Renewal renew(TrainingData& data, const TrainingData& newer, bool level) {
   refuse_unlike("architecture", data.arch.name, newer.arch.name);
   refuse_unlike("operation", data.operation, newer.operation);
   refuse_unlike("number of units", std::to_string(data.arch.compute_units),
@@ -88,7 +90,7 @@ Renewal renew(TrainingData& data, const TrainingData& newer) {
     everywhere.add(*old->second, twice.back().fresh);
   }
   Renewal done{more.size(), twice.size(), 0, everywhere.all().value_or(1)};
-  for (Twice& t : twice) done.levelled += t.merge(everywhere);
+  for (Twice& t : twice) done.levelled += t.merge(level ? &everywhere : nullptr);
   for (const MeasuredProblem* p : more) data.add(p->problem, p->configs, p->us);
   std::sort(data.problems.begin(), data.problems.end(),
             [](const auto& x, const auto& y) { return to_string(x.problem) < to_string(y.problem); });

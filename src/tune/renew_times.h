@@ -16,6 +16,8 @@ struct Renewal {
 // days, nor has a kernel whose source changed: a time that `newer` lacks is multiplied by the median ratio of
 // the times that both have, of the same problem and family where there are such, else of the problem, else of
 // the family in all problems, else of all. Error(bad_input) when architecture, units or operation differ.
-Renewal renew(TrainingData& data, const TrainingData& newer);
+// Without `level` such a time stays as it was: where `newer` has what changed, and the machine is as fast as
+// then.
+Renewal renew(TrainingData& data, const TrainingData& newer, bool level = true);
 
 }  // namespace tessera

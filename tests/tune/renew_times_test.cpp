@@ -67,6 +67,16 @@ TEST(RenewTimes, AFamilyThatWasNotMeasuredAgainFollowsTheOthers) {
   EXPECT_DOUBLE_EQ(times(old, kLarge)[kD1], 120);
 }
 
+TEST(RenewTimes, OlderTimesMayStay) {
+  TrainingData old = data({{kLarge, {{kP4, 10}, {kP6, 20}, {kD1, 100}}}});
+  const Renewal done = renew(old, data({{kLarge, {{kP4, 5}}}}), false);
+  EXPECT_EQ(done.renewed, 1u);
+  EXPECT_EQ(done.levelled, 0u);
+  EXPECT_DOUBLE_EQ(times(old, kLarge)[kP4], 5);
+  EXPECT_DOUBLE_EQ(times(old, kLarge)[kP6], 20);
+  EXPECT_DOUBLE_EQ(times(old, kLarge)[kD1], 100);
+}
+
 TEST(RenewTimes, NewProblemsComeInOrderAndAProblemWithNothingTwiceFollowsTheSweep) {
   TrainingData old = data({{kLarge, {{kP4, 10}, {kP6, 20}, {kD1, 60}}}, {kSmall, {{kP4, 1}, {kD2, 2}}}});
   const Renewal done = renew(old, data({{kOther, {{kP4, 3}, {kD1, 4}}},

@@ -40,8 +40,8 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
     : group(inst.k),
       tile_m(config.tile_m),
       tile_n(config.tile_n),
-      edge_words(words_at_edge(view, config, inst, arch)),
-      edge(config.edge_dot || edge_words ? edge_columns(view, config) : 0),
+      edge_words(words_at_edge(view, config, arch)),
+      edge(columns_apart(view, config, arch)),
       n(view.n - edge),
       flip_a(flip),
       taps_in_place(view.a.patches && !config.pack_a),
@@ -81,21 +81,6 @@ bool PackedPlan::shares_lines(const GemmView& view) const {
   const int size = bytes_of(view.b.type);
   return view.b.row_major() && view.b.row_stride != 1 && !view.b_prepacked && !flip_a &&
          (view.b.patches || size == 4 || tile_n * size < kCacheLine);
-}
-
-// Whether few columns past whole vectors are worth dot products where a word holds several elements of k: a
-// vector of columns takes a cycle of each row and word, its dot products as long for each vector along k and
-// to add up lanes. (edge_dot, which the config says, is for f32.)
-bool PackedPlan::words_at_edge(const GemmView& view, const KernelConfig& config, const Instruction& inst,
-                               const ArchSpec& arch) const {
-  constexpr int64_t kMostColumns = 640;
-  const bool to_c = view.c.type == view.acc && view.epilogue.count == 0;  // written there at once
-  const int64_t words = to_c ? 12 : 24;
-  const bool instruction = inst.name == "dpbf16" || inst.name == "vnni";
-  return instruction && arch.vector_bits == 512 && view.plain() && view.a.row_major() && !view.b_prepacked &&
-         compute_type(view.a.type, inst) == view.a.type && compute_type(view.b.type, inst) == view.b.type &&
-         config.split_k == 1 && view.n <= kMostColumns &&
-         ceil_div(view.k, group) >= words * std::max<int64_t>(edge_columns(view, config), 1);
 }
 
 // Whether the kernel can take its words of A from where they lie: 32-bit words of whole k groups, a whole

@@ -84,8 +84,6 @@ struct PackedPlan {
   static constexpr int64_t kLanes = 16;
 
   bool shares_lines(const GemmView& view) const;
-  bool words_at_edge(const GemmView& view, const KernelConfig& config, const Instruction& inst,
-                     const ArchSpec& arch) const;
   bool a_fits_in_place(const GemmView& view, const Instruction& inst) const;
   bool fetch_pays(const GemmView& view, const ArchSpec& arch) const;
   bool c_past_caches(const GemmView& view, const ArchSpec& arch) const;
