@@ -19,6 +19,14 @@ TSR_INLINE void each(const F& f) {
   each(f, typename MakeSeq<N>::type());
 }
 
+// For functions whose addresses follow one from the other already: the compiler's own choice of what to count
+// along takes more registers than there are.
+#ifdef __clang__
+#define TSR_OWN_ADDRESSES
+#else
+#define TSR_OWN_ADDRESSES __attribute__((optimize("no-ivopts")))
+#endif
+
 // Keeps a value in a register, where the compiler would rather read it from memory for every use.
 template <class T>
 TSR_INLINE void hold(T& x) {
@@ -28,7 +36,11 @@ TSR_INLINE void hold(T& x) {
   asm("" : "+x"(x));
 #endif
 }
-// The same for a pointer, of which the compiler would make one per use.
-TSR_INLINE void hold(const char*& p) { asm("" : "+r"(p)); }
+// The same for a pointer, of which the compiler would make one per use, or a distance.
+template <class T>
+TSR_INLINE void hold(const T*& p) {
+  asm("" : "+r"(p));
+}
+TSR_INLINE void hold(long long& x) { asm("" : "+r"(x)); }
 
 }  // namespace tsr

@@ -50,6 +50,7 @@ struct GroupsGradient {
     return best;
   }();
   static constexpr int kChannels = channels_of(B), kBands = bands_of(B);
+  static constexpr typename M::template Columns<B> kColumns{};
   static constexpr int kBand = (kLines + kBands - 1) / kBands;
   // One pass over lines, with several products for each vector, has time between its columns for a steady
   // trickle of what is asked for ahead.
@@ -141,6 +142,28 @@ struct GroupsGradient {
     }
   }
 
+  // What column `col` of X adds to the sums of a line of the filter.
+  template <bool kWhole>
+  static TSR_INLINE void meet(F (&acc)[kChannels][kTaps][V], const F (&y)[B][V], const Job& at,
+                              const char* from, int col) {
+    constexpr int kTwo = M::kSpread && M::kIn == Type::bf16 && kChannels % 2 == 0 ? 2 : 1;
+    TSR_UNROLL for (int c = 0; c < kChannels; c += kTwo) {
+      F x[2][V];
+      if constexpr (kTwo == 2) {
+        M::spread_two(x, from + c * M::kInSize, *at.chunk);
+      } else {
+        M::template load<kWhole>(x, from + c * M::kInSize, *at.chunk, at.index);
+      }
+      TSR_UNROLL for (int two = 0; two < kTwo; ++two) {
+        TSR_UNROLL for (int t = 0; t < kTaps; ++t) {
+          const int b = kColumns.met[col][t];
+          if (b < 0) continue;
+          TSR_UNROLL for (int v = 0; v < V; ++v) M::add_product(acc[c + two][t][v], x[two][v], y[b][v]);
+        }
+      }
+    }
+  }
+
   // B columns of a line. kAll: every tap of the band meets a line.
   template <bool kEdge, bool kAll, bool kWhole>
   static TSR_INLINE void step(F (&acc)[kBand][kChannels][kTaps][V], const Job& at, const char* out,
@@ -149,75 +172,39 @@ struct GroupsGradient {
     const GroupsArgs& args = *at.args;
     const long long pixel = args.in_channels * M::kInSize, out_pixel = args.out_channels * M::kOtherSize;
     F y[B][V];
-    each<B>([&](auto b) __attribute__((always_inline)) {
+    TSR_UNROLL for (int b = 0; b < B; ++b) {
       const char* from = out;
       out += out_pixel;
       hold(out);
-      if (kEdge && b.value >= out_left) {
-        each<V>([&](auto v) __attribute__((always_inline)) { y[b.value][v.value] = F{}; });
+      if (kEdge && b >= out_left) {
+        TSR_UNROLL for (int v = 0; v < V; ++v) y[b][v] = F{};
       } else {
-        load_out<kWhole>(y[b.value], from, *at.out);
+        load_out<kWhole>(y[b], from, *at.out);
       }
-    });
-    const auto meet = [&](auto ri, auto ji, const char* from) __attribute__((always_inline)) {
-      constexpr int r = decltype(ri)::value, col = decltype(ji)::value;
-      const auto take = [&](auto ci, const F(&x)[V]) __attribute__((always_inline)) {
-        each<kTaps>([&](auto ti) __attribute__((always_inline)) {
-          constexpr int t = decltype(ti)::value, b = M::template meets<B>(col, t);
-          if constexpr (b >= 0) {
-            each<V>([&](auto v) __attribute__((always_inline)) {
-              M::add_product(acc[r][ci.value][t][v.value], x[v.value], y[b][v.value]);
-            });
-          }
-        });
-      };
-      F x[2][V];
-      if constexpr (M::kSpread && M::kIn == Type::bf16 && kChannels % 2 == 0) {
-        each<kChannels / 2>([&](auto ci) __attribute__((always_inline)) {
-          constexpr int c = 2 * decltype(ci)::value;
-          M::spread_two(x, from + c * M::kInSize, *at.chunk);
-          take(Int<c>(), x[0]);
-          take(Int<c + 1>(), x[1]);
-        });
-      } else {
-        each<kChannels>([&](auto ci) __attribute__((always_inline)) {
-          M::template load<kWhole>(x, from + ci.value * M::kInSize, *at.chunk, at.index);
-          take(ci, x[0]);
-        });
+    }
+    // Of all lines at once, neighbouring products go to different sums.
+    constexpr int kAtOnce = kAll ? kBand : 1;
+    TSR_UNROLL for (int r0 = 0; r0 < kBand; r0 += kAtOnce) {
+      if (!kAll && !live[r0]) continue;
+      long long to[kAtOnce] = {};
+      const char* p = kAll ? in : in + apart[r0];
+      TSR_UNROLL for (int r = 0; kAll && r < kBand; ++r) {
+        to[r] = apart[r];
+        hold(to[r]);
       }
-    };
-    const auto columns = [&](const char* p, const auto& each_line) __attribute__((always_inline)) {
-      each<M::template columns<B>()>([&](auto ji) __attribute__((always_inline)) {
-        constexpr int col = decltype(ji)::value;
+      TSR_UNROLL for (int col = 0; col < kColumns.kCount; ++col) {
         const char* from = p;
         p += pixel;
         hold(p);
-        if constexpr (M::template used<B>(col)) {
-          if (kEdge && !within(in_col + col, args.in_w)) return;
-          each_line(ji, from);
-        }
-      });
-    };
-    if constexpr (kAll) {
-      // Neighbouring products go to different sums.
-      columns(
-          in, [&](auto ji, const char* from) __attribute__((always_inline)) {
-            each<kBand>([&](auto ri)
-                            __attribute__((always_inline)) { meet(ri, ji, from + apart[ri.value]); });
-          });
-    } else {
-      each<kBand>([&](auto ri) __attribute__((always_inline)) {
-        if (!live[ri.value]) return;
-        columns(
-            in + apart[ri.value], [&](auto ji, const char* from)
-                                      __attribute__((always_inline)) { meet(ri, ji, from); });
-      });
+        if (!kColumns.used[col] || (kEdge && !within(in_col + col, args.in_w))) continue;
+        TSR_UNROLL for (int r = 0; r < kAtOnce; ++r) meet<kWhole>(acc[r0 + r], y, at, from + to[r], col);
+      }
     }
   }
 
   // kAhead: what is asked for ahead is, between columns.
   template <bool kWhole, bool kAhead = false>
-  static __attribute__((noinline)) void band(Job& at) {
+  static __attribute__((noinline)) TSR_OWN_ADDRESSES void band(Job& at) {
     const GroupsArgs& args = *at.args;
     const long long pixel = args.in_channels * M::kInSize, out_pixel = args.out_channels * M::kOtherSize;
     F acc[kBand][kChannels][kTaps][V];
@@ -245,7 +232,7 @@ struct GroupsGradient {
         all &= live[r.value];
       });
       if (!any) continue;
-      const char *out = line.out + at.out->base, *in = line.in + M::start(*at.chunk);
+      const char *out = line.out + at.out->base, *in = line.in + at.chunk->begin;
       long long o = 0, in_col = -args.pad_w;
       for (; o < args.out_w;
            o += B, in_col += B * M::kStride, out += B * out_pixel, in += B * M::kStride * pixel) {
@@ -297,8 +284,8 @@ struct GroupsGradient {
     job.in_line = in_line;
     job.out_line = out_line;
     const bool ahead = kBetween && (args.fetch || args.fetch_line);
-    // A step reads columns() of X from o * stride - pad on.
-    const long long last_inside = args.in_w + args.pad_w - M::template columns<B>();
+    // A step reads kColumns of X from o * stride - pad on.
+    const long long last_inside = args.in_w + args.pad_w - kColumns.kCount;
     job.inside_begin = (args.pad_w + M::kStride - 1) / M::kStride;
     job.inside_end = last_inside < 0 ? 0 : least(last_inside / M::kStride, args.out_w - B) + 1;
     // Of the lines up to which all have enough behind them in both operands, for the last chunk and so for

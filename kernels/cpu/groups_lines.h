@@ -18,6 +18,7 @@ struct GroupsLines {
   static constexpr int kUnit = M::kBackward ? M::kStride : 1;
   static constexpr int B = (C::tile_m + kUnit - 1) / kUnit * kUnit;        // columns of a tile
   static constexpr int kStep = M::kBackward ? B / kUnit : B * M::kStride;  // columns read from tile to tile
+  static constexpr typename M::template Columns<B> kColumns{};
   // Sums go past the caches: Config::streams says that the result is far beyond them.
   static constexpr bool kStreams = requires { C::streams; };
 
@@ -52,7 +53,7 @@ struct GroupsLines {
 
   // So many tiles of a line, one beside the other.
   template <bool kEdge, bool kWhole>
-  static __attribute__((noinline)) void tiles(Job& at, long long count) {
+  static __attribute__((noinline)) TSR_OWN_ADDRESSES void tiles(Job& at, long long count) {
     do {
       if (at.fetches) {
         at.next_in.fetch();
@@ -77,7 +78,9 @@ struct GroupsLines {
       const float* panel = panel_d;
       for (long long h = at.h_count; h > 0; --h, line += at.h_in, panel += at.h_panel) {
         U index[V];
-        each<V>([&](auto v) __attribute__((always_inline)) { index[v.value] = chunk.index[v.value]; });
+        const Chunk* again = &chunk;
+        if (M::kSteps > 1) hold(again);  // else the first indices would stay in registers too
+        each<V>([&](auto v) __attribute__((always_inline)) { index[v.value] = again->index[v.value]; });
         const float* taps = panel;
 #pragma GCC unroll 1
         for (int c = 0; c < M::kSteps; c += M::kAtOnce, taps += M::kAtOnce * kSlot) {
@@ -88,38 +91,33 @@ struct GroupsLines {
             w[k.value / (kTaps * V)][k.value / V % kTaps][k.value % V] = weight;
           });
           const char* p = M::kAlike ? line + c * (M::kInner / M::kSteps) * M::kInSize : line;
-          each<M::template columns<B>()>([&](auto ji) __attribute__((always_inline)) {
-            constexpr int col = decltype(ji)::value;
+          TSR_UNROLL for (int col = 0; col < kColumns.kCount; ++col) {
             const char* from = p;
             p += pixel;
             hold(p);
-            if constexpr (M::template used<B>(col)) {
-              if (kEdge && !within(in_col + col, in_w)) return;
-              if constexpr (kFewRegisters && M::kBeside && !M::kPairs) {  // one vector read at a time
-                each<V>([&](auto vi) __attribute__((always_inline)) {
-                  constexpr int v = decltype(vi)::value;
-                  F x = M::template floats<M::kIn, kWhole>(from + M::offset(chunk, v), chunk.part[v][0]);
-                  hold(x);
-                  each<kTaps>([&](auto ti) __attribute__((always_inline)) {
-                    constexpr int t = decltype(ti)::value, b = M::template meets<B>(col, t);
-                    if constexpr (b >= 0) M::multiply(acc[b][v], x, w[0][t][v]);
-                  });
-                });
-                return;
-              }
-              F x[M::kAtOnce][V];
-              M::template load<kWhole>(x, from, chunk, index);
-              each<kTaps>([&](auto ti) __attribute__((always_inline)) {
-                constexpr int t = decltype(ti)::value, b = M::template meets<B>(col, t);
-                if constexpr (b >= 0) {
-                  each<M::kAtOnce * V>([&](auto i) __attribute__((always_inline)) {
-                    constexpr int a = decltype(i)::value / V, v = decltype(i)::value % V;
-                    M::multiply(acc[b][v], x[a][v], w[a][t][v]);
-                  });
+            if (!kColumns.used[col] || (kEdge && !within(in_col + col, in_w))) continue;
+            if constexpr (kFewRegisters && M::kBeside && !M::kPairs) {  // one vector read at a time
+              each<V>([&](auto vi) __attribute__((always_inline)) {
+                constexpr int v = decltype(vi)::value;
+                F x = M::template floats<M::kIn, kWhole>(from + M::offset(chunk, v), chunk.part[v][0]);
+                hold(x);
+                TSR_UNROLL for (int t = 0; t < kTaps; ++t) {
+                  const int b = kColumns.met[col][t];
+                  if (b >= 0) M::multiply(acc[b][v], x, w[0][t][v]);
                 }
               });
+            } else {
+              F x[M::kAtOnce][V];
+              M::template load<kWhole>(x, from, chunk, index);
+              TSR_UNROLL for (int t = 0; t < kTaps; ++t) {
+                const int b = kColumns.met[col][t];
+                if (b < 0) continue;
+                TSR_UNROLL for (int a = 0; a < M::kAtOnce; ++a) {
+                  TSR_UNROLL for (int v = 0; v < V; ++v) M::multiply(acc[b][v], x[a][v], w[a][t][v]);
+                }
+              }
             }
-          });
+          }
           if constexpr (M::kChosen)
             each<V>([&](auto v) __attribute__((always_inline)) { index[v.value] += M::kNext; });
         }
@@ -267,8 +265,8 @@ struct GroupsLines {
     const long long count = (end - q + B / kUnit - 1) / (B / kUnit);
     const auto short_by = [](long long x, long long step) { return x < 0 ? (step - 1 - x) / step : 0; };
     const auto fit = [](long long room, long long step) { return room < 0 ? 0 : room / step + 1; };
-    const long long last = least(fit(args.in_w - M::template columns<B>() - s.in_col, kStep),
-                                 fit(args.out_w - B - s.out_col, B));
+    const long long last =
+        least(fit(args.in_w - kColumns.kCount - s.in_col, kStep), fit(args.out_w - B - s.out_col, B));
     s.before = least(most(short_by(s.in_col, kStep), short_by(s.out_col, B)), count);
     s.inside = most(least(last, count) - s.before, 0);
     s.behind = count - s.before - s.inside;
@@ -330,7 +328,7 @@ struct GroupsLines {
                             64 ==
                         0;
         }
-        const char* in = static_cast<const char*>(args.in) + M::start(chunk);
+        const char* in = static_cast<const char*>(args.in) + chunk.begin;
         const float* panel = args.panels + q * chunk_floats;
         for (long long t0 = first, t1; t0 < end; t0 = t1) {
           t1 = least(t0 + args.tile_block * (B / kUnit), end);

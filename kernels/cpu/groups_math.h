@@ -85,33 +85,36 @@ struct GroupsMath {
     return !kChosen && last >= 0 ? least(o, last) : o;
   }
 
-  // Of the columns that a tile of B columns reads, the first one's distance from where the first column of
-  // the tile meets tap 0; how many there are; and the column of the tile that column j meets with tap t, or
-  // -1.
+  // Of the columns that a tile of columns reads, the first one's distance from where the first column of the
+  // tile meets tap 0; how many there are; and the column of the tile that column j meets with tap t, or -1.
   static constexpr int kFirst = kBackward ? -((kTaps - 1) * kDilation / kStride) : 0;
   static constexpr int columns_of(int tile) {
     return kBackward ? (tile - 1) / kStride - kFirst + 1 : (tile - 1) * kStride + (kTaps - 1) * kDilation + 1;
   }
-  template <int B>
-  static constexpr int columns() {
-    return columns_of(B);
-  }
-  template <int B>
-  static constexpr int meets(int j, int t) {
+  static constexpr int meets(int tile, int j, int t) {
     if (kBackward) {
       const int b = (j + kFirst) * kStride + t * kDilation;
-      return b >= 0 && b < B ? b : -1;
+      return b >= 0 && b < tile ? b : -1;
     }
     const int b = j - t * kDilation;
-    return b >= 0 && b % kStride == 0 && b / kStride < B ? b / kStride : -1;
+    return b >= 0 && b % kStride == 0 && b / kStride < tile ? b / kStride : -1;
   }
-  template <int B>
-  static constexpr bool used(int j) {
-    for (int t = 0; t < kTaps; ++t) {
-      if (meets<B>(j, t) >= 0) return true;
+  // The same as a table, which unrolled loops read: compilers are several times as fast with them as with
+  // bodies that are made for each column and tap.
+  template <int kTile>
+  struct Columns {
+    static constexpr int kCount = columns_of(kTile);
+    int met[kCount][kTaps];
+    bool used[kCount];
+    constexpr Columns() : met{}, used{} {
+      for (int j = 0; j < kCount; ++j) {
+        for (int t = 0; t < kTaps; ++t) {
+          met[j][t] = meets(kTile, j, t);
+          used[j] |= met[j][t] >= 0;
+        }
+      }
     }
-    return false;
-  }
+  };
 
   // acc += x * y in one instruction whose sum stays where it is, so that the compiler moves none.
   static TSR_INLINE void add_product(F& acc, F x, F y) {
@@ -138,7 +141,8 @@ struct GroupsMath {
 
   // The lanes of one chunk of channels.
   struct Chunk {
-    long long base[V];  // bytes from a pixel to what each vector reads; see start() and offset()
+    long long begin = 0;  // bytes from a pixel to what the first vector reads
+    long long apart[V];   // and from there to what each one does
     Part part[V][kReads];
     U index[V];            // of the first channel of each group
     long long beyond = 0;  // elements that whole vectors read behind the last channel of a pixel
@@ -150,7 +154,9 @@ struct GroupsMath {
         constexpr int v = decltype(vi)::value;
         const long long first = o + v * kUsed, from = first / kOuter * kInner;
         // Vectors of no channels read those of the last group.
-        base[v] = (kSpread ? least(from, args.in_channels - kInner) : from) * kInSize;
+        apart[v] = (kSpread ? least(from, args.in_channels - kInner) : from) * kInSize;
+        if (v == 0) begin = apart[0];
+        apart[v] -= begin;
         if (kSpread || (kPairs && v % 2)) return;
         const long long live = args.in_channels - from > 0 ? args.in_channels - from : 0;
         constexpr int kPart = kPairs ? 2 * L : kRead;
@@ -169,12 +175,12 @@ struct GroupsMath {
     }
   };
 
-  // Bytes from a pixel to where a chunk reads, and from there to what vector v does: constant where lanes
-  // take their own channels.
+  // Bytes from what a chunk's first vector reads to what vector v does: constant where lanes take their own
+  // channels.
   static constexpr bool kBeside = !kGrouped && !kBlocked;
-  static TSR_INLINE long long start(const Chunk& chunk) { return kBeside ? chunk.base[0] : 0; }
   static TSR_INLINE long long offset(const Chunk& chunk, int v) {
-    return kBeside ? static_cast<long long>(v) * kUsed * kInner * kInSize : chunk.base[v];
+    if (v == 0) return 0;
+    return kBeside ? static_cast<long long>(v) * kUsed * kInner * kInSize : chunk.apart[v];
   }
 
   static TSR_INLINE F choose(F x, U index) {
@@ -293,7 +299,7 @@ struct GroupsMath {
     });
   }
 
-  // The vectors of one pixel, start() behind its first channel; `index` says which input channel of each
+  // The vectors of one pixel, `begin` behind its first channel; `index` says which input channel of each
   // group.
   template <bool kWhole>
   static TSR_INLINE void load(F (*channels)[V], const char* p, const Chunk& chunk, const U (&index)[V]) {

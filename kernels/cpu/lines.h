@@ -9,7 +9,7 @@ namespace tsr {
 #ifdef __clang__
 #define TSR_UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define TSR_UNROLL _Pragma("GCC unroll 64")
+#define TSR_UNROLL _Pragma("GCC unroll 256")
 #endif
 
 // Accumulators: floats, or integers.
