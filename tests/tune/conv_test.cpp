@@ -84,9 +84,9 @@ constexpr int64_t kWalked = 16;
 KernelConfig some_config(Random& r, const GemmView& v, const ArchSpec& arch) {
   std::vector<KernelConfig> gather, walk, legal = legal_configs(v, arch);
   for (const KernelConfig& c : legal) {
-    const bool tile = c.family_id() == Family::cpu_amx ? c.tile_m == 32 && !c.swap_ab
-                                                       : (c.tile_m == 8 && c.tile_n == 16) ||
-                                                             (c.tile_m == 4 && c.tile_n == 32);
+    const bool tile = c.family_id() == Family::cpu_amx
+                          ? c.tile_m == 32 && !c.swap_ab
+                          : (c.tile_m == 8 && c.tile_n == 16) || (c.tile_m == 4 && c.tile_n == 32);
     if ((c.family_id() == Family::cpu_packed || c.family_id() == Family::cpu_amx) && tile)
       gather.push_back(c);
     if (c.family_id() == Family::cpu_groups) walk.push_back(c);
