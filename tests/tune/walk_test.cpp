@@ -1,7 +1,7 @@
 // The correctness walk: legal configurations of every family on the case lists against the reference.
 //
 // A kernel does not depend on sizes, so compiling dominates. By default a line takes every configuration of
-// an eighth of the kernels it could use, other lines other eighths; TESSERA_WALK=all takes all. Kernels stay
+// a twelfth of the kernels it could use, other lines other twelfths; TESSERA_WALK=all takes all. Kernels stay
 // in the test cache.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -124,8 +124,8 @@ TEST_P(Walk, EveryLegalConfig) {
     ASSERT_TRUE(together->arch().instructions_for(view.a.type, view.b.type).empty()) << "nothing legal";
     GTEST_SKIP() << one.arch << " does not multiply these types";
   }
-  // Which units, by their names: an eighth, another one for each line, but at least one of each family.
-  const size_t part = walk_all() ? 1 : one.arch == detect_cpu().name ? 8 : 24;
+  // Which units, by their names: a twelfth, another one for each line, but at least one of each family.
+  const size_t part = walk_all() ? 1 : one.arch == detect_cpu().name ? 12 : 36;
   const size_t mine = std::hash<std::string>{}(one.problem) % part;
   Units units;
   std::vector<std::pair<KernelConfig, std::string>> chosen;  // and the symbol of its unit
