@@ -95,6 +95,26 @@ struct AmxArgs {
   const EpilogueArgs* epilogue;
 };
 
+// Config::gradient, a gradient from copies of lines: rows [0, rows) of one group's C and column tiles of up
+// to 16 channels of a tap, over the pixels of some planes of images.
+struct AmxColumns {
+  long long first, count;  // of C
+};
+struct AmxGradientArgs {
+  const void* left;  // [row tile][plane][step][16][32 pixels], zeros where there is none
+  long long left_tile_bytes;
+  const void* right;         // [16 pairs of pixels][16 channels][2] of step s and column tile t lie at
+  const long long* tile_at;  // tile_at[t] + 1024 * s bytes, those of the next plane right_plane_bytes behind
+  long long right_plane_bytes;
+  const AmxColumns* columns;  // of each column tile
+  long long row_tiles, col_tiles, planes, steps;
+  long long rows;
+  int first, last;  // block of pixels: first starts from zero, last runs the epilogue
+  float* sums;      // [column tile][row tile][16][16]
+  long long row0;
+  const EpilogueArgs* epilogue;
+};
+
 // The tile registers of a step that is shorter than 64 bytes.
 constexpr int kLeftTail = 6, kRightTail = 7;
 

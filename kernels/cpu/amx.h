@@ -1,27 +1,16 @@
 // cpu_amx: blocks of AMX tiles (16 rows x 64 bytes) over one panel of the right operand, for every row tile
-// of the left.
+// of the left. The gradient of a filter from copies of lines is apart.
 #pragma once
 
 #include "cpu/abi.h"
+#include "cpu/amx_gradient.h"
+#include "cpu/amx_tiles.h"
 #include "cpu/epilogue.h"
 #include "cpu/shuffle.h"
 #include "cpu/types.h"
 #include "cpu/vec.h"
 
 namespace tsr {
-
-template <int kTile>
-TSR_INLINE void tile_zero() {
-  asm volatile("tilezero %%tmm%c0" ::"i"(kTile));
-}
-template <int kTile>
-TSR_INLINE void tile_load(const void* p, long long stride) {
-  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(stride), "i"(kTile) : "memory");
-}
-template <int kTile>
-TSR_INLINE void tile_store(void* p, long long stride) {
-  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(stride), "i"(kTile) : "memory");
-}
 
 template <class Config>
 struct Amx {
@@ -52,7 +41,7 @@ struct Amx {
   template <int kAcc, int kA, int kB>
   static TSR_INLINE void multiply() {
     if constexpr (!kInt) {
-      asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kAcc), "i"(kA), "i"(kB));
+      tile_multiply_bf16<kAcc, kA, kB>();
     } else if constexpr (kLeftUnsigned) {
       asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kAcc), "i"(kA), "i"(kB));
     } else if constexpr (kRightUnsigned) {
@@ -62,22 +51,14 @@ struct Amx {
     }
   }
 
-  template <int kIndex, class F>
-  static TSR_INLINE void each(const F& f) {
-    if constexpr (kIndex > 0) {
-      each<kIndex - 1>(f);
-      f.template operator()<kIndex - 1>();
-    }
-  }
-
   // One step of 64 bytes of k. `left` points at row 0 of the first live row tile; row tiles are `next` bytes
   // apart.
   template <int kRowTiles, int kColTiles>
   static TSR_INLINE void step(const char* left, long long stride, long long next, const char* right) {
-    each<kColTiles>([&]<int j>() __attribute__((always_inline)) {
+    each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
       constexpr int b = kRight + j % kRights;
       tile_load<b>(right + j * 64, Config::tile_n * 4);
-      each<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+      each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
         if constexpr (j == 0) tile_load<kLeft + i % kLefts>(left + i * next, stride);
         multiply<i * kN + j, kLeft + i % kLefts, b>();
       });
@@ -89,10 +70,10 @@ struct Amx {
   static TSR_INLINE void step_at(const char* const (&lefts)[kRowTiles], long long at, long long stride,
                                  const char* right) {
     constexpr int kOnes = kTail ? 1 : kLefts;
-    each<kColTiles>([&]<int j>() __attribute__((always_inline)) {
+    each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
       constexpr int b = kTail ? kRightTail : kRight + j % kRights;
       tile_load<b>(right + j * 64, Config::tile_n * 4);
-      each<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+      each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
         constexpr int a = kTail ? kLeftTail : kLeft + i % kLefts;
         if constexpr (j == 0 || kOnes < kRowTiles) tile_load<a>(lefts[i] + at, stride);
         multiply<i * kN + j, a, b>();
@@ -103,9 +84,9 @@ struct Amx {
   template <int kRowTiles, int kColTiles>
   static __attribute__((noinline)) void table_block(const AmxArgs& p, long long row) {
     const char* lefts[kRowTiles];
-    each<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+    each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
       lefts[i] = static_cast<const char*>(p.left) + p.tile_at[row / 16 + i];
-      each<kColTiles>([&]<int j>() __attribute__((always_inline)) { tile_zero<i * kN + j>(); });
+      each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) { tile_zero<i * kN + j>(); });
     });
     const long long stride = p.left_stride;
     const char* right = static_cast<const char*>(p.right);
@@ -117,8 +98,8 @@ struct Amx {
         step_at<kRowTiles, kColTiles, true>(lefts, *at, stride, right);
     }
     char* sums = reinterpret_cast<char*>(p.partial);
-    each<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
-      each<kColTiles>([&]<int j>() __attribute__((always_inline)) {
+    each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+      each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
         tile_store<i * kN + j>(sums + (i * kN + j) * 1024, 64);
       });
     });
@@ -154,7 +135,7 @@ struct Amx {
       for (int r = 0; r < 16; ++r, ++rows) {
         if (*rows < 0) continue;
         char* to = c + *rows * c_bytes;
-        each<kColTiles>([&]<int j>() __attribute__((always_inline)) {
+        each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
           const Vec<16>::H h = to_bf16(load_whole<Vec<16>::F>(sums + j * 1024 + r * 64));
           if constexpr (kWhole || j < kColTiles - 1) {
             store_whole(to + j * 32, h);
@@ -176,8 +157,8 @@ struct Amx {
     const long long advance = copied ? 1024 : p.left_step_bytes;
     const char* right = static_cast<const char*>(p.right);
     char* sums = reinterpret_cast<char*>(p.partial) + row / 16 * (kN * 1024);
-    each<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
-      each<kColTiles>([&]<int j>() __attribute__((always_inline)) {
+    each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+      each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
         if (p.first) {
           tile_zero<i * kN + j>();
         } else {
@@ -200,16 +181,16 @@ struct Amx {
       if (p.last && p.epilogue->plain && row + 16 * kRowTiles <= p.rows && 16 * kColTiles <= p.cols) {
         const long long c_bytes = p.epilogue->c_stride * 4;
         char* c = static_cast<char*>(p.epilogue->c) + (p.row0 + row) * c_bytes + p.col0 * 4;
-        each<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
-          each<kColTiles>([&]<int j>() __attribute__((always_inline)) {
+        each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+          each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
             tile_store<i * kN + j>(c + 16 * i * c_bytes + j * 64, c_bytes);
           });
         });
         return;
       }
     }
-    each<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
-      each<kColTiles>([&]<int j>() __attribute__((always_inline)) {
+    each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+      each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
         tile_store<i * kN + j>(sums + (i * kN + j) * 1024, 64);
       });
     });
@@ -308,7 +289,11 @@ struct Amx {
 
 template <class Config>
 TSR_INLINE void cpu_amx(const void* args) {
-  Amx<Config>::template dispatch<Amx<Config>::kN>(*static_cast<const AmxArgs*>(args));
+  if constexpr (requires { Config::gradient; }) {
+    AmxGradient<Config>::run(*static_cast<const AmxGradientArgs*>(args));
+  } else {
+    Amx<Config>::template dispatch<Amx<Config>::kN>(*static_cast<const AmxArgs*>(args));
+  }
 }
 
 }  // namespace tsr

@@ -116,6 +116,7 @@ std::string config_struct(const GemmView& v, const KernelConfig& c, const ArchSp
     if (family.transforms) add_taps(prelude, *v.window);
     if (family.scatters) add_runs(prelude, v);
     if (family.sums_places) prelude.number("gradient", v.b.patches);
+    if (sums_lines(v, c)) prelude.number("gradient", 1);
     if (family.walks_window) {
       add_window(prelude, v, c, a);
     } else if (lines || (!family.scatters && !family.sums_places && v.window && v.window->divisor() > 1)) {

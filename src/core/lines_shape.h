@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "core/gemm_view.h"
 #include "tessera/kernel_config.h"
@@ -52,6 +53,31 @@ LinesShape lines_shape(const Window& w, int64_t group, int64_t step);
 
 // Whether cpu_amx reads A so.
 bool reads_lines(const GemmView& v, const KernelConfig& c);
+// Whether it does B, the images of a gradient.
+bool sums_lines(const GemmView& v, const KernelConfig& c);
+
+// The gradient's copies of a line. Two neighbouring pixels are a word, so a tap at an odd distance reads a
+// copy that begins one pixel later, and each remainder by the step has copies of its own.
+struct GradientLines {
+  explicit GradientLines(const Window& w);
+
+  LinesShape shape;
+  int64_t positions;                        // of a line, or of a piece of it
+  int64_t pitch;                            // pixels from one line of a copy to the next, whole words
+  int64_t copies;                           // of a line
+  int64_t copy_of(int64_t tap) const;       // of taps along x: the copy it reads,
+  int64_t words_before(int64_t tap) const;  // and how far into it
+  // Of a copy: pixel i is column (i + later) * step + remainder.
+  int64_t remainder(int64_t copy) const { return remainder_later_[static_cast<size_t>(copy)] / 2; }
+  int64_t later(int64_t copy) const { return remainder_later_[static_cast<size_t>(copy)] % 2; }
+  // Lines are copied in pieces of so many positions, which have no blanks to share.
+  void cut(int64_t piece);
+  // Steps of 32 pixels that so many lines take.
+  int64_t steps(int64_t lines) const;
+
+ private:
+  std::vector<int64_t> remainder_later_;  // 2 * remainder + later
+};
 // Whether some part's runs have both whole steps and a shorter one.
 bool lines_have_tails(const GemmView& v, int64_t group, int64_t step);
 

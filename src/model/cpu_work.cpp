@@ -272,8 +272,39 @@ struct Cpu : CpuTerms {
     w.overhead += std::ceil(row_tiles / at_once) * (t.block_call * w.col_tiles + t.amx_config);
   }
 
+  // A gradient from copies of an image's lines: what one group takes.
+  void amx_gradient() const {
+    constexpr double kLine = 60, kWord = 8, kTurned = 100;  // cycles: beside its words; two pixels; a tile
+    const GradientLines lines(*v.window);
+    const LinesShape& s = lines.shape;
+    const double planes = static_cast<double>(v.window->images * s.z.positions);
+    const double steps = planes * static_cast<double>(lines.steps(s.y.positions));
+    const double channel_tiles = std::ceil(static_cast<double>(v.window->channels) / 16);
+    const double col_tiles = channel_tiles * static_cast<double>(v.window->taps());
+    const double row_tiles = std::ceil(w.rows / 16);
+    const double per_tdp = 2.0 * inst.m * inst.n * inst.k / inst.flops_per_cycle;
+    const double copied = planes * static_cast<double>(s.z.taps * s.lines_read(s.y.positions) * lines.copies);
+    const double words = copied * static_cast<double>(lines.pitch) / 2 * channel_tiles;
+    // Sums are read and written for each block of lines that a quarter of the second-level cache holds.
+    const double blocks =
+        std::ceil((words * 64 + row_tiles * steps * 1024) / (static_cast<double>(a.l2.bytes) / 4));
+    auto block = [&](double tm, double tn) {
+      return steps * (tm * tn * per_tdp + (tm + tn) * t.amx_load) + blocks * tm * tn * t.amx_sums;
+    };
+    const double tm = w.tile_m / 16, whole = std::floor(row_tiles / tm), single = row_tiles - whole * tm;
+    const double col_blocks = std::ceil(col_tiles / (w.tile_n / 16)), tn = col_tiles / col_blocks;
+    w.math = col_blocks * (whole * block(tm, tn) + single * block(1, tn));
+    w.pack_b = copied * kLine + words * kWord;
+    w.pack_a = row_tiles * steps * kTurned;
+    const double image_bytes = static_cast<double>(v.b.extent) * bytes_of(v.b.type) / w.groups;
+    w.staged = steps / blocks * 1024 * tm;
+    w.memory = read(image_bytes, image_bytes * w.groups) + f.read_a;
+    w.overhead += blocks * t.block_call + t.amx_config;
+  }
+
   void amx() const {
     if (reads_lines(v, c)) return amx_lines();
+    if (sums_lines(v, c)) return amx_gradient();
     const double steps = std::ceil(w.depth / inst.k);
     const double per_tdp = 2.0 * inst.m * inst.n * inst.k / inst.flops_per_cycle;
     const double chunks = std::max(1.0, std::ceil(steps / 16));

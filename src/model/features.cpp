@@ -86,7 +86,7 @@ double log2_apart(const Operand& o) {
 }
 
 double by_lines(In f) {
-  return f.c.family_id() == Family::cpu_amx && f.v.window && reads_lines(f.v, f.c) ? 1.0 : 0.0;
+  return f.c.family_id() == Family::cpu_amx && (reads_lines(f.v, f.c) || sums_lines(f.v, f.c)) ? 1.0 : 0.0;
 }
 
 // A fact of how cpu_groups sees the problem, 0 for others.

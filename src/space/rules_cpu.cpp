@@ -110,6 +110,14 @@ constexpr Rule kRules[] = {
      },
      "taps read from copies of an image's lines take four of the 8 AMX tiles, and blocks of their own: at "
      "most four accumulators and block=0x0x0, otherwise pack_a=1"},
+    {"amx_gradient", kAmx, reads("inst pack_a pack_b swap_ab block"),
+     [](V v, C c, A) {
+       if (c.pack_b) return true;
+       return sums_lines(v, c) && tile_words(v.b.type) && c.pack_a && !c.swap_ab && c.block_m == 0 &&
+              c.block_n == 0 && c.block_k == 0;
+     },
+     "B is read from copies of an image's lines only where it is patches, in bf16, with pack_a=1 and "
+     "block=0x0x0; otherwise pack_b=1"},
     {"amx_in_place", kAmx, reads("pack_a swap_ab"),
      [](V v, C c, A) {
        const Operand& left = c.swap_ab ? v.b : v.a;

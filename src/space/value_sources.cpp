@@ -113,6 +113,12 @@ TESSERA_SOURCE(wgmma_cols) {
     std::erase_if(out, [](const KnobValue& t) { return t[1] > kSlice && t[1] % kSlice != 0; });
 }
 
+// Whether B is copied into panels, and where it is patches whether taps read copies of its lines.
+TESSERA_SOURCE(patches_in_place) {
+  out.push_back({1});
+  if (v.b.patches) out.push_back({0});
+}
+
 // The way that keeps the longer side of C's grid of blocks in the outer loop.
 TESSERA_SOURCE(short_side) {
   const bool wide = c.block_m >= 1 && c.block_n >= 1 &&
@@ -315,6 +321,7 @@ constexpr ValueSource kSources[] = {
     {"tma_or_direct", reads("block_n swap_ab"), tma_or_direct,
      "cshuffle where C can leave through TMA, else direct", true},
     {"blocks", reads("swap_ab"), blocks, "listed cache blocks, 0 where they cover the whole extent"},
+    {"patches_in_place", 0, patches_in_place, "1, and 0 where B is patches of images"},
     {"prepacked", 0, prepacked, "1 exactly when the problem's B is prepacked", true},
     {"pipelines", 0, pipelines, "of the listed pipelines those the architecture has"},
     {"pipeline_modes", reads("pipeline"), pipeline_modes,

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "backend/cpu/amx_gradient.h"
 #include "backend/cpu/amx_lines.h"
 #include "backend/cpu/amx_plan.h"
 #include "backend/cpu/arena.h"
@@ -262,6 +263,8 @@ std::unique_ptr<PartKernel> make_part(std::shared_ptr<CpuModule> module, const A
                                       StridedPart part, const Problem& problem, const Choice& choice) {
   if (reads_lines(part.view, choice.config))
     return make_amx_lines(std::move(module), arch, std::move(part), problem, choice);
+  if (sums_lines(part.view, choice.config))
+    return make_amx_gradient(std::move(module), arch, std::move(part), problem, choice);
   return std::make_unique<AmxKernel>(std::move(module), arch, std::move(part), problem, choice);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/ahead.h"
 #include "backend/cpu/arena.h"
 #include "backend/cpu/cpu_kernel.h"
 #include "backend/cpu/deal_out.h"
@@ -18,16 +19,6 @@
 
 namespace tessera {
 namespace {
-
-// Memory that is asked for ahead, in equal shares.
-struct Ahead {
-  const char *begin = nullptr, *end = nullptr;
-  void fetch(int64_t share, int64_t shares) const {
-    const int64_t lines = (end - begin) / 64;
-    for (int64_t i = lines * share / shares; i < lines * (share + 1) / shares; ++i)
-      __builtin_prefetch(begin + i * 64, 0, 2);
-  }
-};
 
 class AmxLinesKernel : public PartKernel {
  public:

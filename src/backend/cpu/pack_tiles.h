@@ -11,4 +11,12 @@ namespace tessera {
 // rows, of which `live` are read. Needs AVX-512.
 void pack_tile_rows(const PanelSource& source, int64_t depth, int live, void* out);
 
+// Both operands of a sum over pixels, bf16. `offset` bytes from each of `pixels` lie `live` neighbouring
+// channels, 16 at most; the others of 16 become zero.
+//
+// The left one: a tile [16 channels][32 pixels].
+void turn_pixels(const char* const* pixels, int64_t offset, int live, void* out);
+// The right one: words [pair of pixels][16 channels][2].
+void pair_pixels(const char* const* pixels, int64_t pairs, int64_t offset, int live, void* out);
+
 }  // namespace tessera

@@ -83,6 +83,29 @@ inline void transpose(__m512i (&r)[16]) {
   for (int i = 0; i < 16; ++i) r[i] = t[i];
 }
 
+// store(i, words): 16 channels of pixels 2 i and 2 i + 1 side by side.
+template <class Store>
+inline void pair_up(const char* const* pixels, int64_t pairs, int64_t offset, int live, const Store& store) {
+  const __m512i interleave = _mm512_load_si512(kInterleave.at);
+  const auto mask = static_cast<__mmask16>((1u << live) - 1);
+  if (live == 16) {
+    for (int64_t i = 0; i < pairs; ++i) {
+      const __m256i even = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(pixels[2 * i] + offset));
+      const __m512i both = _mm512_inserti64x4(
+          _mm512_castsi256_si512(even),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(pixels[2 * i + 1] + offset)), 1);
+      store(i, _mm512_permutexvar_epi16(interleave, both));
+    }
+    return;
+  }
+  for (int64_t i = 0; i < pairs; ++i) {
+    const __m512i both =
+        _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_maskz_loadu_epi16(mask, pixels[2 * i] + offset)),
+                           _mm256_maskz_loadu_epi16(mask, pixels[2 * i + 1] + offset), 1);
+    store(i, _mm512_permutexvar_epi16(interleave, both));
+  }
+}
+
 int at_most(int64_t x, int limit) { return static_cast<int>(x < limit ? x : limit); }
 
 }  // namespace
@@ -111,6 +134,18 @@ void pack_tile_rows(const PanelSource& s, int64_t depth, int live, void* out) {
     transpose(r);
     for (int i = 0; i < 16; ++i) _mm512_storeu_si512(words + 16 * i, r[i]);
   }
+}
+
+void turn_pixels(const char* const* pixels, int64_t offset, int live, void* out) {
+  __m512i r[16];
+  pair_up(pixels, 16, offset, live, [&](int64_t i, __m512i words) { r[i] = words; });
+  transpose(r);
+  for (int i = 0; i < 16; ++i) _mm512_store_si512(static_cast<char*>(out) + 64 * i, r[i]);
+}
+
+void pair_pixels(const char* const* pixels, int64_t pairs, int64_t offset, int live, void* out) {
+  pair_up(pixels, pairs, offset, live,
+          [&](int64_t i, __m512i words) { _mm512_store_si512(static_cast<char*>(out) + 64 * i, words); });
 }
 
 }  // namespace tessera

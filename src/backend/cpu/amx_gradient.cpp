@@ -1,0 +1,373 @@
+#include "backend/cpu/amx_gradient.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "backend/cpu/ahead.h"
+#include "backend/cpu/arena.h"
+#include "backend/cpu/deal_out.h"
+#include "backend/cpu/pack_tiles.h"
+#include "backend/cpu/tile_configuration.h"
+#include "core/cache_line.h"
+#include "core/lines_shape.h"
+#include "core/tile_math.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kStepPixels = 32, kWordBytes = 64;  // of a tile; of 16 channels of two pixels
+
+// C's tiles are cut into pieces whose sums stay in the second-level cache. A task takes one piece of some
+// groups: blocks of lines are copied a group at a time, and their products added to its sums.
+class AmxGradientKernel : public PartKernel {
+ public:
+  AmxGradientKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, StridedPart part,
+                    const Problem& problem, const Choice& choice)
+      : PartKernel(std::move(module), arch, std::move(part.view), problem, choice),
+        lines_(*view_.window),
+        shape_(lines_.shape),
+        planes_(view_.window->images * shape_.z.positions),
+        row_tiles_(ceil_div(view_.m, 16)),
+        channel_tiles_(ceil_div(view_.window->channels, 16)) {
+    spare_threads();
+    cut(arch.l2.bytes / 4);
+    choose_blocks(arch.l2.bytes / 4);
+    place_lines();
+    place_tiles();
+    zeros_.assign(static_cast<size_t>(std::max(view_.m, view_.window->channels) * kElement), char{0});
+  }
+
+  void run_unchecked(const Buffers& buffers) const override {
+    const tsr::EpilogueArgs epilogue = epilogue_args(buffers);
+    char* space = static_cast<char*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
+    deal_out(tasks(), threads_, [&](int64_t task, int thread) {
+      run_task(buffers, task, epilogue, space + thread * thread_bytes());
+    });
+  }
+
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(std::min<int64_t>(threads_, tasks()) * thread_bytes());
+  }
+  size_t packed_b_bytes() const override { return 0; }
+  void pack_b(const void*, void*, int64_t) const override {}
+
+ private:
+  static constexpr int64_t kElement = 2;  // bytes
+  struct Block {
+    int64_t plane0, planes, line0, lines, first, positions;
+  };
+
+  int64_t taps() const { return view_.window->taps(); }
+  int64_t tasks() const { return ceil_div(view_.groups, groups_at_once_) * row_cuts_ * channel_cuts_; }
+  int64_t piece_rows() const { return ceil_div(row_tiles_, row_cuts_); }
+  int64_t piece_channels() const { return ceil_div(channel_tiles_, channel_cuts_); }
+  int64_t sums_bytes() const { return taps() * piece_rows() * piece_channels() * kTileBytes; }
+  int64_t pixels_bytes() const {
+    return round_up((lines_.pitch + 1) * static_cast<int64_t>(sizeof(const char*)), 64);
+  }
+  int64_t thread_bytes() const {
+    return groups_at_once_ * sums_bytes() + left_bytes_ + right_bytes_ + pixels_bytes();
+  }
+
+  // Copying the images for another piece of rows costs their copies, turning gradients for another one of
+  // channels the gradients.
+  void cut(int64_t most) {
+    const int64_t images = channel_tiles_ * lines_.copies, gradients = row_tiles_ * 2;
+    while ((sums_bytes() > most || tasks() < threads_) &&
+           (row_cuts_ < row_tiles_ || channel_cuts_ < channel_tiles_)) {
+      const bool rows = channel_cuts_ == channel_tiles_ || (row_cuts_ < row_tiles_ && images < gradients);
+      ++(rows ? row_cuts_ : channel_cuts_);
+    }
+    // Groups are summed at once where they share lines of memory.
+    const int64_t all = view_.groups / threads_, fit = 2 * most / sums_bytes();
+    const bool share = std::min(view_.m, view_.window->channels) * kElement < kCacheLine;
+    if (row_cuts_ * channel_cuts_ == 1 && all > 1 && (fit >= all || share))
+      groups_at_once_ = ceil_div(view_.groups, ceil_div(view_.groups, std::clamp<int64_t>(fit, 1, all)));
+  }
+
+  int64_t line_bytes() const { return lines_.pitch / 2 * kWordBytes; }
+  // Of one group's piece and so many lines of a plane of the result.
+  int64_t images_bytes(int64_t lines) const {
+    return piece_channels() * shape_.z.taps * lines_.copies * shape_.lines_read(lines) * line_bytes();
+  }
+  int64_t gradients_bytes(int64_t lines) const { return piece_rows() * lines_.steps(lines) * kTileBytes; }
+
+  void choose_blocks(int64_t cache) {
+    constexpr int64_t kLinesPerExtra = 3;  // lines of a block for each that it reads beyond its own
+    // Groups of a task are read one after the other, from lines of memory that they share.
+    const int64_t pixel = groups_at_once_ > 1 ? groups_at_once_ * kElement : 0;
+    auto shared = [&](int64_t lines) {
+      return pixel * (shape_.z.taps * shape_.lines_read(lines) * shape_.width * view_.window->channels +
+                      lines * lines_.positions * view_.m);
+    };
+    auto bytes = [&](int64_t lines) {
+      return std::max(images_bytes(lines) + gradients_bytes(lines), shared(lines) / 2);
+    };
+    const int64_t whole = shape_.y.positions, extra = shape_.lines_read(1) - shape_.y.step;
+    const int64_t least = std::min(whole, std::max<int64_t>(kLinesPerExtra * extra, 1));
+    block_lines_ = whole;
+    while (block_lines_ > least && bytes(block_lines_) > cache)
+      block_lines_ = std::max(least, ceil_div(block_lines_, 2));
+    block_lines_ = ceil_div(whole, ceil_div(whole, block_lines_));
+    while (y_is_flat() && block_lines_ == 1 && bytes(1) > cache && lines_.positions > kLeastPositions)
+      lines_.cut(ceil_div(lines_.positions, 2));
+    if (pieces() > 1) lines_.cut(round_up(ceil_div(shape_.x.positions, pieces()), kStepPixels));
+    block_planes_ = block_lines_ == whole && pieces() == 1 ? std::clamp<int64_t>(cache / bytes(whole), 1, planes_) : 1;
+  }
+
+  // Only lines that no other line is read with are cut.
+  static constexpr int64_t kLeastPositions = 256;
+  bool y_is_flat() const { return shape_.y.taps <= 1; }
+  int64_t pieces() const { return ceil_div(shape_.x.positions, lines_.positions); }
+
+  int64_t blocks() const {
+    return block_planes_ > 1 ? ceil_div(planes_, block_planes_)
+                             : planes_ * ceil_div(shape_.y.positions, block_lines_) * pieces();
+  }
+  Block block(int64_t i) const {
+    const int64_t first = i % pieces() * lines_.positions;
+    const int64_t positions = std::min(lines_.positions, shape_.x.positions - first);
+    i /= pieces();
+    if (block_planes_ > 1) {
+      return {i * block_planes_, std::min(block_planes_, planes_ - i * block_planes_), 0, block_lines_, 0,
+              positions};
+    }
+    const int64_t cuts = ceil_div(shape_.y.positions, block_lines_), line0 = i % cuts * block_lines_;
+    return {i / cuts, 1, line0, std::min(block_lines_, shape_.y.positions - line0), first, positions};
+  }
+
+  // A plane of the copy: [16 channels][tap along z][copy][remainder of lines by the step][line]. What a line
+  // reads beyond its end are the blanks that the next one begins with; behind the last one are zeros.
+  void place_lines() {
+    const LinesAxis& y = shape_.y;
+    phase_lines_.assign(static_cast<size_t>(y.step), 0);
+    for (int64_t t = 0; t < y.taps; ++t) {
+      int64_t& lines = phase_lines_[static_cast<size_t>(t * y.spread % y.step)];
+      lines = std::max(lines, block_lines_ + t * y.spread / y.step);
+      lines_before_ = std::max(lines_before_, t * y.spread);
+    }
+    copy_bytes_ = 0;
+    for (const int64_t lines : phase_lines_) {
+      phase_at_.push_back(copy_bytes_);
+      copy_bytes_ += lines * line_bytes() + ceil_div(shape_.x.blank(), 2) * kWordBytes;
+    }
+    depth_bytes_ = lines_.copies * copy_bytes_;
+    channels_bytes_ = shape_.z.taps * depth_bytes_;
+    plane_bytes_ = piece_channels() * channels_bytes_;
+  }
+
+  // Column tiles of a piece: 16 channels after the other, the taps of each as the filter has them.
+  void place_tiles() {
+    const LinesAxis &z = shape_.z, &y = shape_.y, &x = shape_.x;
+    for (int64_t c = 0; c < piece_channels(); ++c) {
+      for (int64_t tz = 0; tz < z.taps; ++tz) {
+        for (int64_t ty = 0; ty < y.taps; ++ty) {
+          const int64_t down = ty * y.spread;
+          const int64_t line = phase_at_[static_cast<size_t>(down % y.step)] + down / y.step * line_bytes();
+          for (int64_t tx = 0; tx < x.taps; ++tx) {
+            tile_at_.push_back(c * channels_bytes_ + tz * depth_bytes_ + lines_.copy_of(tx) * copy_bytes_ +
+                               line + lines_.words_before(tx) * kWordBytes);
+          }
+        }
+      }
+    }
+    for (int64_t c = 0; c < channel_tiles_; ++c) {
+      const int64_t live = std::min<int64_t>(16, view_.window->channels - c * 16);
+      for (int64_t t = 0; t < taps(); ++t) columns_.push_back({t * view_.window->channels + c * 16, live});
+    }
+    left_bytes_ = block_planes_ * gradients_bytes(block_lines_);
+    const int64_t last = *std::max_element(tile_at_.begin(), tile_at_.end());
+    right_bytes_ = std::max(block_planes_ * plane_bytes_, (block_planes_ - 1) * plane_bytes_ + last +
+                                                              lines_.steps(block_lines_) * kTileBytes);
+  }
+
+  // Groups that read parts of lines of memory, which the hardware does not see coming, share the next block
+  // among them, or where so few shares would be more than waits for memory at once, the first one asks for
+  // an image's lines.
+  static constexpr int64_t kLeastShares = 8;
+  bool shares_lines() const {
+    return groups_at_once_ == view_.groups && view_.groups > 1 && pieces() == 1;
+  }
+  bool fetches_blocks() const { return shares_lines() && view_.groups >= kLeastShares; }
+  bool fetches_lines() const { return shares_lines() && view_.groups < kLeastShares; }
+  Ahead images_of(const Buffers& buffers, const Block& b) const {
+    const LinesAxis &y = shape_.y, &z = shape_.z;
+    if (b.planes > 1 && z.positions > 1) return {};
+    const Window& w = *view_.window;
+    const int64_t from = std::clamp<int64_t>(y.coordinate(b.line0 * y.step), 0, y.size);
+    const int64_t last = (b.line0 + b.lines - 1) * y.step + (y.taps - 1) * y.spread;
+    const int64_t to = std::clamp<int64_t>(y.coordinate(last) + 1, from, y.size);
+    const int64_t middle = b.plane0 % z.positions * z.step + z.taps / 2 * z.spread;
+    const int64_t depth = std::clamp<int64_t>(z.coordinate(middle), 0, z.size - 1);
+    const char* image = static_cast<const char*>(buffers.b) +
+                        (b.plane0 / z.positions * w.image_stride + depth * w.axes[0].stride) * kElement;
+    return {image + from * w.axes[1].stride * kElement,
+            image + ((b.planes - 1) * w.image_stride + to * w.axes[1].stride) * kElement};
+  }
+  Ahead gradients_of(const Buffers& buffers, const Block& b) const {
+    const int64_t line = shape_.x.positions * view_.a.col_stride * kElement, down = shape_.y.positions;
+    const char* begin = static_cast<const char*>(buffers.a) + (b.plane0 * down + b.line0) * line;
+    return {begin, begin + ((b.planes - 1) * down + b.lines) * line};
+  }
+
+  void run_task(const Buffers& buffers, int64_t task, tsr::EpilogueArgs epilogue, char* space) const {
+    const int64_t cuts = row_cuts_ * channel_cuts_, row_cut = task % cuts / channel_cuts_;
+    const int64_t channel_cut = task % channel_cuts_;
+    const int64_t group0 = task / cuts * groups_at_once_;
+    const int64_t group1 = std::min(group0 + groups_at_once_, view_.groups);
+    const int64_t row0 = row_tiles_ * row_cut / row_cuts_, row1 = row_tiles_ * (row_cut + 1) / row_cuts_;
+    const int64_t channel0 = channel_tiles_ * channel_cut / channel_cuts_,
+                  channel1 = channel_tiles_ * (channel_cut + 1) / channel_cuts_;
+    char* left = space;
+    char* right = left + left_bytes_;
+    char* sums = right + right_bytes_;
+    auto* pixels = reinterpret_cast<const char**>(sums + groups_at_once_ * sums_bytes());
+
+    tsr::AmxGradientArgs args{};
+    args.epilogue = &epilogue;
+    args.left = left;
+    args.right = right;
+    args.tile_at = tile_at_.data();
+    args.right_plane_bytes = plane_bytes_;
+    args.columns = columns_.data() + channel0 * taps();
+    args.row_tiles = row1 - row0;
+    args.col_tiles = (channel1 - channel0) * taps();
+    args.row0 = row0 * 16;
+    args.rows = std::min(row1 * 16, view_.m) - args.row0;
+    const bool reads = epilogue.alpha != 0.0f;  // BLAS: alpha 0 reads neither operand
+    const int64_t count = reads ? blocks() : 1;
+    // Steps reach beyond lines, where gradients are zeros: what they meet must be numbers.
+    std::memset(right, 0, static_cast<size_t>(right_bytes_));
+    const TileConfiguration tiles;
+    for (int64_t i = 0; i < count; ++i) {
+      const Block b = block(i);
+      args.first = i == 0;
+      args.last = i == count - 1;
+      args.planes = reads ? b.planes : 0;
+      args.steps = lines_.steps(b.lines);
+      args.left_tile_bytes = b.planes * args.steps * kTileBytes;
+      Ahead images, gradients;
+      if (fetches_blocks() && i + 1 < count) {
+        images = images_of(buffers, block(i + 1));
+        gradients = gradients_of(buffers, block(i + 1));
+      }
+      for (int64_t g = group0; g < group1; ++g) {
+        images.fetch(g - group0, group1 - group0);
+        gradients.fetch(g - group0, group1 - group0);
+        if (reads) {
+          turn_gradients(group_a(buffers, g), b, row0, row1, left);
+          copy_images(group_b(buffers, g), b, channel0, channel1, fetches_lines() && g == group0,
+                      right, pixels);
+        }
+        args.sums = reinterpret_cast<float*>(sums + (g - group0) * sums_bytes());
+        set_group(epilogue, buffers, g);
+        entry_(&args);
+      }
+    }
+  }
+
+  // Lines of a plane follow each other `pitch` pixels apart, zeros between them.
+  void turn_gradients(const char* data, const Block& b, int64_t row0, int64_t row1, char* out) const {
+    const int64_t across = shape_.x.positions, down = shape_.y.positions, steps = lines_.steps(b.lines);
+    const int64_t pixel = view_.a.col_stride * kElement, tile_bytes = b.planes * steps * kTileBytes;
+    const char* pixels[kStepPixels];
+    for (int64_t p = 0; p < b.planes; ++p) {
+      const char* line = data + (((b.plane0 + p) * down + b.line0) * across + b.first) * pixel;
+      int64_t l = 0, x = 0;
+      for (int64_t s = 0; s < steps; ++s, out += kTileBytes) {
+        for (const char*& at : pixels) {
+          at = x < b.positions && l < b.lines ? line + x * pixel : zeros_.data();
+          if (++x == lines_.pitch) {
+            x = 0;
+            ++l;
+            line += across * pixel;
+          }
+        }
+        for (int64_t row = row0; row < row1; ++row) {
+          const int live = static_cast<int>(std::min<int64_t>(16, view_.m - row * 16));
+          turn_pixels(pixels, row * 16 * kElement, live, out + (row - row0) * tile_bytes);
+        }
+      }
+    }
+  }
+
+  void copy_images(const char* images, const Block& b, int64_t channel0, int64_t channel1,
+                   bool fetches, char* out, const char** pixels) const {
+    const Window& w = *view_.window;
+    const LinesAxis &y = shape_.y, &z = shape_.z;
+    for (int64_t p = 0; p < b.planes; ++p, out += plane_bytes_) {
+      const int64_t plane = b.plane0 + p, position = plane % z.positions;
+      for (int64_t tz = 0; tz < z.taps; ++tz) {
+        const int64_t depth = z.coordinate(position * z.step + tz * z.spread);
+        // In memory's order.
+        for (int64_t i = 0; i < lines_before_ + b.lines * y.step; ++i) {
+          const int64_t phase = i % y.step, l = i / y.step;
+          if (l >= phase_lines_[static_cast<size_t>(phase)] - (block_lines_ - b.lines)) continue;
+          const int64_t at = y.coordinate(b.line0 * y.step + i);
+          const bool inside = depth >= 0 && depth < z.size && at >= 0 && at < y.size;
+          const int64_t element =
+              plane / z.positions * w.image_stride + depth * w.axes[0].stride + at * w.axes[1].stride;
+          if (fetches && inside && at + 1 < y.size) {
+            const char* next = images + (element + w.axes[1].stride) * kElement;
+            Ahead{next, next + shape_.x.size * w.axes[2].stride * kElement}.fetch(0, 1);
+          }
+          copy_line(inside ? images + element * kElement : nullptr, channel0, channel1,
+                    b.first,
+                    out + tz * depth_bytes_ + phase_at_[static_cast<size_t>(phase)] + l * line_bytes(),
+                    pixels);
+        }
+      }
+    }
+  }
+
+  // From position `first` on; zeros where there is no line.
+  void copy_line(const char* line, int64_t channel0, int64_t channel1, int64_t first, char* out,
+                 const char** pixels) const {
+    const LinesAxis& x = shape_.x;
+    const int64_t stride = view_.window->axes[2].stride * kElement;
+    int64_t remainder = -1;
+    for (int64_t copy = 0; copy < lines_.copies; ++copy, out += copy_bytes_) {
+      if (line && lines_.remainder(copy) != remainder) {
+        remainder = lines_.remainder(copy);
+        for (int64_t i = 0; i <= lines_.pitch; ++i) {
+          const int64_t at = x.coordinate((first + i) * x.step + remainder);
+          pixels[i] = at >= 0 && at < x.size ? line + at * stride : zeros_.data();
+        }
+      }
+      for (int64_t c = channel0; c < channel1; ++c) {
+        char* to = out + (c - channel0) * channels_bytes_;
+        const int live = static_cast<int>(std::min<int64_t>(16, view_.window->channels - c * 16));
+        if (line) {
+          pair_pixels(pixels + lines_.later(copy), lines_.pitch / 2, c * 16 * kElement, live, to);
+        } else {
+          std::memset(to, 0, static_cast<size_t>(line_bytes()));
+        }
+      }
+    }
+  }
+
+  GradientLines lines_;
+  const LinesShape& shape_;
+  int64_t planes_, row_tiles_, channel_tiles_;  // tiles of 16 of all of C's rows and of a tap's channels
+  int64_t row_cuts_ = 1, channel_cuts_ = 1, groups_at_once_ = 1;
+  int64_t block_lines_ = 1, block_planes_ = 1;
+  int64_t lines_before_ = 0;  // of an image, up to where the last tap meets the first line
+  std::vector<int64_t> phase_lines_, phase_at_;  // by a line's remainder: how many, and bytes before them
+  int64_t copy_bytes_ = 0, depth_bytes_ = 0, channels_bytes_ = 0, plane_bytes_ = 0;
+  int64_t left_bytes_ = 0, right_bytes_ = 0;
+  std::vector<long long> tile_at_;        // of a piece's column tiles
+  std::vector<tsr::AmxColumns> columns_;  // of all
+  std::vector<char> zeros_;               // a pixel of either operand
+};
+
+}  // namespace
+
+std::unique_ptr<PartKernel> make_amx_gradient(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
+                                              StridedPart part, const Problem& problem,
+                                              const Choice& choice) {
+  return std::make_unique<AmxGradientKernel>(std::move(module), arch, std::move(part), problem, choice);
+}
+
+}  // namespace tessera
