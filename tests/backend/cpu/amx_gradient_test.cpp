@@ -1,0 +1,83 @@
+// cpu_amx, gradients from copies of images' lines, against the reference: exact on integer-valued data, inputs
+// and outputs against guard pages.
+#include <gtest/gtest.h>
+
+#include "backend/cpu/kernels.h"
+
+namespace tessera {
+namespace {
+
+class AmxGradient : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!testing_cpu::runs_here("x86_amx")) GTEST_SKIP() << "this processor has no AMX";
+  }
+
+  static void expect_right(const std::string& problem, int threads = 1) {
+    for (const char* tile : {"32x32", "16x64", "64x16"}) {
+      SCOPED_TRACE(problem + " | " + tile);
+      const std::string config = std::string("cpu_amx pack_a=1 pack_b=0 inst=16x16x32 tile=") + tile;
+      const auto kernel = testing_cpu::make_kernel("conv_bwd_weight dtype=bf16 " + problem, config, threads);
+      testing_cpu::expect_right(*kernel, FillKind::integers);
+    }
+  }
+};
+
+// Taps at even and odd distances, whole and partial tiles of channels and of outputs.
+TEST_F(AmxGradient, ChannelsAndTaps) {
+  for (const char* channels : {"c=32 k=32", "c=48 k=40", "c=16 k=16", "c=24 k=20", "c=3 k=33", "c=37 k=5",
+                               "c=1 k=1", "c=17 k=100"}) {
+    for (const char* filter :
+         {"filter=3x3 pad=1x1", "filter=1x2", "filter=1x7 pad=0x3", "filter=2x12 pad=0x5",
+          "filter=5x4 dilation=1x3 pad=2x3"})
+      expect_right(std::string("n=2 g=2 in=11x13 ") + channels + ' ' + filter);
+  }
+}
+
+TEST_F(AmxGradient, Strides) {
+  for (const char* window :
+       {"stride=2x2 pad=1x1 filter=3x3", "stride=3x2 filter=5x4 dilation=2x3 pad=1x2",
+        "stride=2x3 filter=1x1", "stride=1x2 filter=2x7 pad=0:1x3:0", "stride=4x1 filter=7x1 pad=3x0",
+        "stride=2x2 filter=3x3 dilation=2x2", "stride=1x5 filter=1x10", "stride=5x5 filter=3x3 pad=2x2"}) {
+    for (const char* channels : {"c=16 k=24", "c=5 k=7"})
+      expect_right(std::string("n=2 g=2 in=15x17 ") + channels + ' ' + window);
+  }
+}
+
+// Blocks of lines, of whole planes and of pieces of a line; sums cut by rows and by channels.
+TEST_F(AmxGradient, BlocksAndPieces) {
+  expect_right("n=2 c=16 k=16 in=5x6x7 filter=3x3x3 pad=1x1x1");
+  expect_right("n=2 g=3 c=8 k=16 in=9x8x7 filter=3x3x3 stride=2x1x2 pad=1x1x1");
+  expect_right("n=40 c=32 k=32 in=5x5 filter=3x3 pad=1x1");
+  expect_right("n=1 c=32 k=16 in=150x130 filter=3x3 pad=1x1");
+  expect_right("n=3 c=32 k=16 in=40x90 filter=5x3 pad=2x1 stride=2x1");
+  expect_right("n=2 c=32 k=16 in=20011 filter=2 dilation=8");
+  expect_right("n=1 c=3 k=200 in=9000 filter=7 stride=3 pad=2:4");
+  expect_right("n=1 c=272 k=528 in=6x5 filter=2x2 pad=1x1");
+  expect_right("n=1 c=528 k=144 in=6x5 filter=3x3 pad=1x1");
+}
+
+// Groups that are summed at once: all, or some of them.
+TEST_F(AmxGradient, Groups) {
+  expect_right("n=5 g=16 c=16 k=16 in=14x14 filter=3x3 pad=1x1");
+  expect_right("n=3 g=3 c=16 k=8 in=40x40 filter=3x3 pad=1x1 stride=2x2");
+  expect_right("n=2 g=45 c=8 k=16 in=7x7 filter=7x7 pad=3x3");
+  expect_right("n=2 g=12 c=32 k=32 in=7x7 filter=5x5 pad=2x2");
+}
+
+TEST_F(AmxGradient, Threads) {
+  for (const int threads : {2, 3, 7}) {
+    expect_right("n=3 g=16 c=16 k=16 in=14x14 filter=3x3 pad=1x1", threads);
+    expect_right("n=3 c=80 k=48 in=30x28 filter=3x3 pad=1x1", threads);
+    expect_right("n=3 c=16 k=16 in=90x98 filter=1x1 stride=2x2", threads);
+  }
+}
+
+TEST_F(AmxGradient, ScaledAndAdded) {
+  expect_right("n=2 g=2 c=16 k=24 in=9x10 filter=3x3 pad=1x1 alpha=2 beta=1");
+  expect_right("n=2 g=2 c=16 k=24 in=9x10 filter=3x3 pad=1x1 alpha=0 beta=1");
+  expect_right("n=2 g=2 c=20 k=24 in=9x10 filter=3x3 pad=1x1 out=f32");
+}
+
+}  // namespace
+}  // namespace tessera
