@@ -7,6 +7,9 @@
 
 namespace tessera {
 
+// Of fewer shares each is more lines than wait for memory at once.
+inline constexpr int64_t kLeastShares = 8;
+
 struct Ahead {
   const char *begin = nullptr, *end = nullptr;
   void fetch(int64_t share, int64_t shares) const {

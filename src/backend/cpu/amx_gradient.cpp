@@ -184,9 +184,7 @@ class AmxGradientKernel : public PartKernel {
   }
 
   // Groups that read parts of lines of memory, which the hardware does not see coming, share the next block
-  // among them, or where so few shares would be more than waits for memory at once, the first one asks for
-  // an image's lines.
-  static constexpr int64_t kLeastShares = 8;
+  // among them; where they are too few for that the first one asks for an image's lines.
   bool shares_lines() const {
     return groups_at_once_ == view_.groups && view_.groups > 1 && pieces() == 1;
   }
