@@ -92,6 +92,7 @@ struct AmxArgs {
   const long long *tile_at, *step_at;
   long long tails;
   long long row0, col0;
+  int far_c;  // FarC, of bf16 results; kFarStreamed: rows of C are lines of memory
   const EpilogueArgs* epilogue;
 };
 

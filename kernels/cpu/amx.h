@@ -135,6 +135,12 @@ struct Amx {
       for (int r = 0; r < 16; ++r, ++rows) {
         if (*rows < 0) continue;
         char* to = c + *rows * c_bytes;
+        if constexpr (kWhole && kColTiles % 2 == 0) {
+          if (p.far_c == kFarStreamed) {
+            stream_row<kColTiles>(to, sums + r * 64);
+            continue;
+          }
+        }
         each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
           const Vec<16>::H h = to_bf16(load_whole<Vec<16>::F>(sums + j * 1024 + r * 64));
           if constexpr (kWhole || j < kColTiles - 1) {
@@ -215,11 +221,30 @@ struct Amx {
     const long long c_bytes = p.epilogue->c_stride * 2;
     for (int i = 0; i < kRowTiles; ++i) {
       for (int r = 0; r < 16; ++r, c += c_bytes) {
+        if constexpr (kColTiles % 2 == 0) {
+          if (p.far_c == kFarStreamed) {
+            stream_row<kColTiles>(c, sums + i * (kN * 1024) + r * 64);
+            continue;
+          }
+        }
 #pragma GCC unroll 8
         for (int j = 0; j < kColTiles; ++j) {
           store_whole(c + j * 32, to_bf16(load_whole<Vec<16>::F>(sums + (i * kN + j) * 1024 + r * 64)));
         }
       }
+    }
+  }
+
+  // A row of tiles past the caches, two at a time.
+  template <int kColTiles>
+  static TSR_INLINE void stream_row(char* c, const char* sums) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kColTiles; j += 2) {
+      Vec<16>::U line;
+      asm("vcvtne2ps2bf16 %1, %2, %0"
+          : "=v"(line)
+          : "v"(load_whole<Vec<16>::F>(sums + j * 1024)), "v"(load_whole<Vec<16>::F>(sums + (j + 1) * 1024)));
+      stream_whole(c + j * 32, line);
     }
   }
 

@@ -50,8 +50,8 @@ struct AmxGradient {
       }
     }
     each_tile<kCols>([&]<int j>() __attribute__((always_inline)) {
-      each_tile<kRows>(
-          [&]<int i>() __attribute__((always_inline)) { tile_store<i * kN + j>(sums[j] + i * 256, 64); });
+      each_tile<kRows>([&]<int i>()
+                           __attribute__((always_inline)) { tile_store<i * kN + j>(sums[j] + i * 256, 64); });
     });
   }
 

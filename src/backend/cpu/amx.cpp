@@ -27,7 +27,8 @@ class AmxKernel : public PartKernel {
             const Choice& choice)
       : PartKernel(std::move(module), arch, std::move(part.view), problem, choice),
         taps_(std::move(part.taps)),
-        plan_(view_, config_, inst_, arch, threads_) {}
+        plan_(view_, config_, inst_, arch, threads_),
+        streams_(streams_c(view_, config_, arch)) {}
 
   void run_unchecked(const Buffers& buffers) const override {
     const tsr::EpilogueArgs epilogue = epilogue_args(buffers);
@@ -191,6 +192,7 @@ class AmxKernel : public PartKernel {
     const TileConfiguration tiles;
     tsr::AmxArgs args{};
     args.epilogue = &epilogue;
+    args.far_c = far_c(streams_, epilogue.c);
     for (int64_t n0 = piece.col0; n0 < piece.col1; n0 += plan_.block_cols) {
       const int64_t n1 = std::min(n0 + plan_.block_cols, piece.col1);
       for (int64_t k0 = 0; k0 < std::max<int64_t>(k_end, 1); k0 += plan_.depth) {
@@ -220,6 +222,7 @@ class AmxKernel : public PartKernel {
         }
       }
     }
+    if (args.far_c == tsr::kFarStreamed) fence_stores();
   }
 
   // A row block times the panels of columns [n0, n1). With plan_.right_resident all panels pass a chunk of
@@ -257,6 +260,7 @@ class AmxKernel : public PartKernel {
 
   std::vector<int64_t> taps_;  // of B's blocks, those in use; empty: all
   AmxPlan plan_;
+  bool streams_;
 };
 
 std::unique_ptr<PartKernel> make_part(std::shared_ptr<CpuModule> module, const ArchSpec& arch,

@@ -114,7 +114,8 @@ class AmxGradientKernel : public PartKernel {
     while (y_is_flat() && block_lines_ == 1 && bytes(1) > cache && lines_.positions > kLeastPositions)
       lines_.cut(ceil_div(lines_.positions, 2));
     if (pieces() > 1) lines_.cut(round_up(ceil_div(shape_.x.positions, pieces()), kStepPixels));
-    block_planes_ = block_lines_ == whole && pieces() == 1 ? std::clamp<int64_t>(cache / bytes(whole), 1, planes_) : 1;
+    block_planes_ =
+        block_lines_ == whole && pieces() == 1 ? std::clamp<int64_t>(cache / bytes(whole), 1, planes_) : 1;
   }
 
   // Only lines that no other line is read with are cut.
@@ -185,9 +186,7 @@ class AmxGradientKernel : public PartKernel {
 
   // Groups that read parts of lines of memory, which the hardware does not see coming, share the next block
   // among them; where they are too few for that the first one asks for an image's lines.
-  bool shares_lines() const {
-    return groups_at_once_ == view_.groups && view_.groups > 1 && pieces() == 1;
-  }
+  bool shares_lines() const { return groups_at_once_ == view_.groups && view_.groups > 1 && pieces() == 1; }
   bool fetches_blocks() const { return shares_lines() && view_.groups >= kLeastShares; }
   bool fetches_lines() const { return shares_lines() && view_.groups < kLeastShares; }
   Ahead images_of(const Buffers& buffers, const Block& b) const {
@@ -256,8 +255,8 @@ class AmxGradientKernel : public PartKernel {
         gradients.fetch(g - group0, group1 - group0);
         if (reads) {
           turn_gradients(group_a(buffers, g), b, row0, row1, left);
-          copy_images(group_b(buffers, g), b, channel0, channel1, fetches_lines() && g == group0,
-                      right, pixels);
+          copy_images(group_b(buffers, g), b, channel0, channel1, fetches_lines() && g == group0, right,
+                      pixels);
         }
         args.sums = reinterpret_cast<float*>(sums + (g - group0) * sums_bytes());
         set_group(epilogue, buffers, g);
@@ -291,8 +290,8 @@ class AmxGradientKernel : public PartKernel {
     }
   }
 
-  void copy_images(const char* images, const Block& b, int64_t channel0, int64_t channel1,
-                   bool fetches, char* out, const char** pixels) const {
+  void copy_images(const char* images, const Block& b, int64_t channel0, int64_t channel1, bool fetches,
+                   char* out, const char** pixels) const {
     const Window& w = *view_.window;
     const LinesAxis &y = shape_.y, &z = shape_.z;
     for (int64_t p = 0; p < b.planes; ++p, out += plane_bytes_) {
@@ -311,8 +310,7 @@ class AmxGradientKernel : public PartKernel {
             const char* next = images + (element + w.axes[1].stride) * kElement;
             Ahead{next, next + shape_.x.size * w.axes[2].stride * kElement}.fetch(0, 1);
           }
-          copy_line(inside ? images + element * kElement : nullptr, channel0, channel1,
-                    b.first,
+          copy_line(inside ? images + element * kElement : nullptr, channel0, channel1, b.first,
                     out + tz * depth_bytes_ + phase_at_[static_cast<size_t>(phase)] + l * line_bytes(),
                     pixels);
         }
@@ -351,7 +349,7 @@ class AmxGradientKernel : public PartKernel {
   int64_t planes_, row_tiles_, channel_tiles_;  // tiles of 16 of all of C's rows and of a tap's channels
   int64_t row_cuts_ = 1, channel_cuts_ = 1, groups_at_once_ = 1;
   int64_t block_lines_ = 1, block_planes_ = 1;
-  int64_t lines_before_ = 0;  // of an image, up to where the last tap meets the first line
+  int64_t lines_before_ = 0;                     // of an image, up to where the last tap meets the first line
   std::vector<int64_t> phase_lines_, phase_at_;  // by a line's remainder: how many, and bytes before them
   int64_t copy_bytes_ = 0, depth_bytes_ = 0, channels_bytes_ = 0, plane_bytes_ = 0;
   int64_t left_bytes_ = 0, right_bytes_ = 0;

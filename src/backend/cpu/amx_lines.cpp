@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cpu/ahead.h"
+#include "backend/cpu/amx_plan.h"
 #include "backend/cpu/arena.h"
 #include "backend/cpu/cpu_kernel.h"
 #include "backend/cpu/deal_out.h"
@@ -31,7 +32,8 @@ class AmxLinesKernel : public PartKernel {
         lines_(view_, group_, step_, arch, threads_),
         shape_(lines_.shape()),
         steps_(view_.k > 0 ? shape_.steps() : 0),
-        tails_apart_(lines_have_tails(lower(problem), group_, step_)) {
+        tails_apart_(lines_have_tails(lower(problem), group_, step_)),
+        streams_(streams_c(view_, config_, arch)) {
     order_taps(std::move(part.taps));
   }
 
@@ -243,6 +245,7 @@ class AmxLinesKernel : public PartKernel {
       next_input.fetch(g - group0, group1 - group0);
       next_output.fetch(g - group0, group1 - group0);
       set_group(epilogue, buffers, g);
+      args.far_c = far_c(streams_, epilogue.c);
       if (steps + tails > 0) lines_.copy(group_a(buffers, g), block, copy);
       for (int64_t p = 0; p < columns(); ++p) {
         args.right = packed + (g * columns() + p) * panel_bytes();
@@ -251,6 +254,7 @@ class AmxLinesKernel : public PartKernel {
         entry_(&args);
       }
     }
+    if (streams_) fence_stores();
   }
 
   int64_t element_;
@@ -259,7 +263,8 @@ class AmxLinesKernel : public PartKernel {
   LineCopies lines_;
   const LinesShape& shape_;
   int64_t steps_;
-  bool tails_apart_;           // the unit's: some part has steps of both lengths
+  bool tails_apart_;  // the unit's: some part has steps of both lengths
+  bool streams_;
   std::vector<int64_t> taps_;  // of B's blocks, in the order of the runs
 };
 

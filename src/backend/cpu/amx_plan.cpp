@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend/cpu/tile_configuration.h"
+#include "core/caches.h"
 
 namespace tessera {
 namespace {
@@ -19,6 +20,18 @@ constexpr int64_t kShallowRows = 128;
 constexpr int64_t kRowBlockBytes = int64_t{16} << 10;
 
 }  // namespace
+
+bool streams_c(const GemmView& view, const KernelConfig& config, const ArchSpec& arch) {
+  const Operand& c = view.c;
+  const int64_t size = bytes_of(c.type);
+  return c.type == DType::bf16 && view.epilogue.empty() && !config.swap_ab &&
+         past_caches(c.extent * size, arch) && c.row_stride * size % kCacheLine == 0 &&
+         c.group_stride * size % kCacheLine == 0 && config.tile_n * size % kCacheLine == 0;
+}
+
+tsr::FarC far_c(bool streams, const void* c) {
+  return streams && reinterpret_cast<uintptr_t>(c) % kCacheLine == 0 ? tsr::kFarStreamed : tsr::kFarIgnored;
+}
 
 AmxPlan::AmxPlan(const GemmView& view, const KernelConfig& config, const Instruction& inst,
                  const ArchSpec& arch, int threads)

@@ -9,6 +9,7 @@
 #include "core/cache_line.h"
 #include "core/gemm_view.h"
 #include "core/tile_math.h"
+#include "cpu/abi.h"
 #include "tessera/kernel_config.h"
 
 namespace tessera {
@@ -19,6 +20,12 @@ struct AmxSide {
   DType type;
   int64_t k_stride, lane_stride, group_stride;  // elements
 };
+
+// Whether bf16 results are written past the caches, as far as `c` and the tiles of columns are lines of
+// memory.
+bool streams_c(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);
+// What AmxArgs::far_c is then.
+tsr::FarC far_c(bool streams, const void* c);
 
 struct AmxPiece {
   int64_t row0, row1, col0, col1;

@@ -12,6 +12,13 @@
 
 namespace tessera {
 
+// Stores past the caches are seen before those that follow.
+inline void fence_stores() {
+#ifdef __x86_64__
+  asm volatile("sfence" ::: "memory");
+#endif
+}
+
 class CpuKernel : public Kernel {
  public:
   CpuKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem,

@@ -95,13 +95,6 @@ class PackedKernel : public PartKernel {
     char *a_rest, *c;
   };
 
-  // Stores past the caches are seen before those that follow.
-  static void fence() {
-#ifdef __x86_64__
-    asm volatile("sfence" ::: "memory");
-#endif
-  }
-
   int busy_threads() const {
     return static_cast<int>(std::min<int64_t>(threads_, static_cast<int64_t>(plan_.tasks.size())));
   }
@@ -155,7 +148,7 @@ class PackedKernel : public PartKernel {
         }
       }
     }
-    if (plan_.far_c == tsr::kFarStreamed || apart) fence();
+    if (plan_.far_c == tsr::kFarStreamed || apart) fence_stores();
   }
 
   // The rows of a block: of A, packed where that is wanted, and of C.

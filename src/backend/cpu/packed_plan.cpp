@@ -24,8 +24,6 @@ constexpr int64_t kRowsAtHand = 32, kRowBytesAtHand = 32768;
 
 // Of k, done before the first line of C would be there that was fetched at their beginning.
 constexpr int64_t kFewSteps = 64;
-// Bytes per cycle of a last-level cache that is so soon there: less than half of that is a mesh of many cores.
-constexpr double kPromptCache = 16;
 
 // Dot products of 16-bit pairs that the processor has under way at a time.
 constexpr int kSumsInFlight = 12;
@@ -114,15 +112,15 @@ bool PackedPlan::far_a(const GemmView& view, const ArchSpec& arch) const {
 // C is far beyond L2, where a row tile's lines of it are no run that the processor sees coming: more panels
 // than one, or narrow rows amid those of other groups, or rows of one strided part. Of tiles of few steps
 // several are under way at a time, and the stores of one wait while others multiply: to fetch for the next
-// would come no earlier, unless the last-level cache answers late. What is left of C in half of the last-level cache is not worth reading its lines
-// before they are written.
+// would come no earlier, unless the last-level cache is slow. What is left of C in half of the last-level
+// cache is not worth reading its lines before they are written.
 tsr::FarC PackedPlan::how_far_c(const GemmView& view, const ArchSpec& arch) const {
   const bool scattered = view.c_rows || (n <= tile_n && view.groups > 1 && view.c.row_stride > view.n);
   const int64_t row = view.c.row_stride * bytes_of(view.c.type), bytes = row * (scattered ? view.m : most_m);
   if (bytes <= arch.l2.bytes || (n <= tile_n && !scattered)) return tsr::kFarIgnored;
   if (scattered) return tsr::kFarFetched;
   if (c_past_caches(view, arch)) return row % kCacheLine == 0 ? tsr::kFarStreamed : tsr::kFarFetched;
-  const bool soon = most_k <= kFewSteps * group && arch.l3.bytes_per_cycle >= kPromptCache;
+  const bool soon = most_k <= kFewSteps * group && last_level_is_fast(arch);
   return soon ? tsr::kFarIgnored : tsr::kFarFetched;
 }
 

@@ -1,5 +1,5 @@
-// cpu_amx, gradients from copies of images' lines, against the reference: exact on integer-valued data, inputs
-// and outputs against guard pages.
+// cpu_amx, gradients from copies of images' lines, against the reference: exact on integer-valued data,
+// inputs and outputs against guard pages.
 #include <gtest/gtest.h>
 
 #include "backend/cpu/kernels.h"
@@ -27,9 +27,8 @@ class AmxGradient : public testing::Test {
 TEST_F(AmxGradient, ChannelsAndTaps) {
   for (const char* channels : {"c=32 k=32", "c=48 k=40", "c=16 k=16", "c=24 k=20", "c=3 k=33", "c=37 k=5",
                                "c=1 k=1", "c=17 k=100"}) {
-    for (const char* filter :
-         {"filter=3x3 pad=1x1", "filter=1x2", "filter=1x7 pad=0x3", "filter=2x12 pad=0x5",
-          "filter=5x4 dilation=1x3 pad=2x3"})
+    for (const char* filter : {"filter=3x3 pad=1x1", "filter=1x2", "filter=1x7 pad=0x3",
+                               "filter=2x12 pad=0x5", "filter=5x4 dilation=1x3 pad=2x3"})
       expect_right(std::string("n=2 g=2 in=11x13 ") + channels + ' ' + filter);
   }
 }

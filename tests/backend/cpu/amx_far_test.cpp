@@ -1,0 +1,53 @@
+// cpu_amx where C is more than the caches hold.
+#include <gtest/gtest.h>
+
+#include "backend/cpu/amx.h"
+#include "backend/cpu/amx_plan.h"
+#include "backend/cpu/kernels.h"
+
+namespace tessera {
+namespace {
+
+// bf16 rows that are lines of memory, without steps behind the product.
+TEST(AmxFar, StreamsRowsThatAreLines) {
+  const ArchSpec arch = find_arch("x86_amx");
+  const KernelConfig c = testing_cpu::config("cpu_amx tile=32x32 inst=16x16x32");
+  const auto streams = [&](const char* problem) {
+    return streams_c(lower(Problem::parse(problem)), c, arch);
+  };
+  EXPECT_TRUE(streams("gemm m=1000000 n=64 k=32 dtype=bf16"));
+  EXPECT_FALSE(streams("gemm m=10000 n=64 k=32 dtype=bf16"));
+  EXPECT_FALSE(streams("gemm m=1000000 n=64 k=32 dtype=bf16 out=f32"));
+  EXPECT_FALSE(streams("gemm m=1000000 n=72 k=32 dtype=bf16"));
+  EXPECT_FALSE(streams("gemm m=1000000 n=64 k=32 dtype=bf16 epilogue=relu"));
+  EXPECT_TRUE(streams("conv_fwd n=32 g=2 c=64 k=64 in=128x128 filter=3x3 pad=1x1 dtype=bf16"));
+  EXPECT_FALSE(streams("conv_fwd n=32 g=2 c=48 k=48 in=128x128 filter=3x3 pad=1x1 dtype=bf16"));
+}
+
+// Caches so small that whole tiles are written past them.
+TEST(AmxFar, ResultsBeyondTheCaches) {
+  if (!testing_cpu::runs_here("x86_amx")) GTEST_SKIP() << "this processor has no AMX";
+  ArchSpec arch = find_arch("x86_amx");
+  arch.compute_units = 1;
+  arch.l3.bytes = 4096;
+  for (const char* problem :
+       {"gemm m=128 n=64 k=70", "gemm m=131 n=96 k=33 ldc=128", "gemm m=128 n=70 k=64 ldc=96",
+        "gemm m=64 n=64 k=3000", "gemm m=128 n=64 k=70 beta=1", "gemm m=128 n=65 k=64",
+        "gemm m=96 n=64 k=64 batch=3 layout=rrr", "conv_fwd n=2 c=32 k=64 in=12x16 filter=3x3 pad=1x1",
+        "conv_fwd n=2 g=2 c=16 k=32 in=12x16 filter=3x3 pad=1x1 stride=2x2",
+        "conv_bwd_data n=2 c=64 k=24 in=12x16 filter=3x3 pad=1x1 stride=2x2",
+        "conv_bwd_data n=2 c=64 k=32 in=4x6x8 filter=1x1x1 stride=1x2x2"}) {
+    for (const char* tile : {"16x64", "32x32", "32x16"}) {
+      const Problem p = Problem::parse(std::string(problem) + " dtype=bf16");
+      const KernelConfig c = testing_cpu::config("cpu_amx inst=16x16x32 tile=" + std::string(tile));
+      SCOPED_TRACE(to_string(p) + " | " + tile);
+      const Source source = render(lower(p), c, arch);
+      const auto module = std::make_shared<CpuModule>(testing_cpu::backend(1).compile(source, ""));
+      testing_cpu::expect_right(*make_amx_kernel(module, arch, p, Choice{c, 0, ChoiceSource::explicit_config}),
+                                FillKind::integers);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
