@@ -225,7 +225,7 @@ class AmxLinesKernel : public PartKernel {
     char* copy = space + sums_bytes() + table_bytes();
     const LineBlock block = lines_.block(index);
     Ahead next_input, next_output;
-    if (view_.groups >= kLeastShares && index + 1 < lines_.blocks()) {
+    if (view_.groups >= kLeastShares && lines_.pieces() == 1 && index + 1 < lines_.blocks()) {
       next_input = input_of(buffers, lines_.block(index + 1));
       next_output = output_of(buffers, lines_.block(index + 1));
     }

@@ -11,12 +11,15 @@ namespace {
 
 // Lines of a block for each that it reads beyond its own.
 constexpr int64_t kLinesPerExtra = 3;
+// Lines that no other line is read with are cut into pieces of at least so many positions.
+constexpr int64_t kLeastPositions = 256;
 
 }  // namespace
 
 LineCopies::LineCopies(const GemmView& view, int64_t group, int64_t step, const ArchSpec& arch, int threads)
     : view_(view),
       shape_(lines_shape(*view.window, group, step)),
+      positions_(shape_.x.positions),
       element_(bytes_of(view.a.type)),
       planes_(view.window->images * shape_.z.positions) {
   place_lines(arch, threads);
@@ -24,17 +27,17 @@ LineCopies::LineCopies(const GemmView& view, int64_t group, int64_t step, const 
   place_tiles();
 }
 
+int64_t LineCopies::pieces() const { return ceil_div(positions_, shape_.x.positions); }
 int64_t LineCopies::blocks() const {
   return block_planes_ > 1 ? ceil_div(planes_, block_planes_)
-                           : planes_ * ceil_div(shape_.y.positions, block_lines_);
+                           : planes_ * ceil_div(shape_.y.positions, block_lines_) * pieces();
 }
 
 void LineCopies::place_lines(const ArchSpec& arch, int threads) {
-  const int64_t line = shape_.width * shape_.pixel * element_, cache = arch.l2.bytes / 4;
+  const int64_t cache = arch.l2.bytes / 4;
   const int64_t deep = std::max<int64_t>(shape_.z.taps, 1), whole = shape_.y.positions;
-  line_bytes_ = line;
   // All groups of a block are read one after the other, from lines of memory that they share.
-  auto bytes = [&](int64_t lines) { return shape_.lines_read(lines) * deep * line * view_.groups; };
+  auto bytes = [&](int64_t lines) { return shape_.lines_read(lines) * deep * line_bytes() * view_.groups; };
   const int64_t extra = shape_.lines_read(1) - shape_.lines_read(0) > 0 ? shape_.lines_read(1) - 1 : 0;
   const int64_t least = std::min(whole, std::max<int64_t>(kLinesPerExtra * extra, 1));
   block_lines_ = whole;
@@ -42,14 +45,25 @@ void LineCopies::place_lines(const ArchSpec& arch, int threads) {
          (bytes(block_lines_) > cache || block_lines_ * shape_.walked > kLinesBlockRows))
     block_lines_ = std::max(least, ceil_div(block_lines_, 2));
   block_lines_ = ceil_div(whole, ceil_div(whole, block_lines_));
+  while (shape_.y.taps <= 1 && block_lines_ == 1 && bytes(1) > cache && shape_.x.positions > kLeastPositions)
+    cut_lines(ceil_div(shape_.x.positions, 2));
+  if (pieces() > 1) cut_lines(round_up(ceil_div(positions_, pieces()), kLinesTileRows));
+  line_bytes_ = line_bytes();
   block_planes_ = 1;
-  if (block_lines_ == whole) {
+  if (block_lines_ == whole && pieces() == 1) {
     const int64_t tiles = shape_.tiles_of(whole);
     block_planes_ = std::clamp<int64_t>(
         std::min(cache / std::max<int64_t>(bytes(whole), 1), kLinesBlockRows / (tiles * kLinesTileRows)), 1,
         planes_);
     if (planes_ >= threads) block_planes_ = std::min(block_planes_, planes_ / threads);
   }
+}
+
+// A piece ends amid pixels, not in zeros that another line could share.
+void LineCopies::cut_lines(int64_t positions) {
+  shape_.x.positions = positions;
+  shape_.width = round_up(shape_.x.reach(), shape_.x.step);
+  shape_.walked = shape_.width / shape_.x.step;
 }
 
 void LineCopies::place_steps() {
@@ -109,15 +123,22 @@ void LineCopies::place_tiles() {
 
 LineBlock LineCopies::block(int64_t i) const {
   if (block_planes_ > 1) {
-    return {i * block_planes_, std::min(block_planes_, planes_ - i * block_planes_), 0, block_lines_};
+    return {i * block_planes_, std::min(block_planes_, planes_ - i * block_planes_), 0, block_lines_, 0,
+            positions_};
   }
+  const int64_t first = i % pieces() * shape_.x.positions;
+  i /= pieces();
   const int64_t cuts = ceil_div(shape_.y.positions, block_lines_), line0 = i % cuts * block_lines_;
-  return {i / cuts, 1, line0, std::min(block_lines_, shape_.y.positions - line0)};
+  return {i / cuts, 1,
+          line0,    std::min(block_lines_, shape_.y.positions - line0),
+          first,    std::min(shape_.x.positions, positions_ - first)};
 }
 
 void LineCopies::copy(const char* images, const LineBlock& block, char* out) const {
   const Window& w = *view_.window;
   const LinesAxis &y = shape_.y, &z = shape_.z;
+  LinesAxis x = shape_.x;
+  x.first += block.first * x.step * x.every;
   for (int64_t p = 0; p < block.planes; ++p) {
     const int64_t plane = block.plane0 + p, position = plane % z.positions;
     for (int64_t tap = 0; tap < z.taps; ++tap) {
@@ -128,7 +149,8 @@ void LineCopies::copy(const char* images, const LineBlock& block, char* out) con
         for (int64_t s = 0; s < slots - (block_lines_ - block.lines); ++s) {
           const int64_t at = y.coordinate((block.line0 + s) * y.step + phase);
           const bool inside = depth >= 0 && depth < z.size && at >= 0 && at < y.size;
-          copy_line(inside ? images + (plane / z.positions * w.image_stride + depth * w.axes[0].stride +
+          copy_line(x,
+                    inside ? images + (plane / z.positions * w.image_stride + depth * w.axes[0].stride +
                                        at * w.axes[1].stride) *
                                           element_
                            : nullptr,
@@ -143,8 +165,7 @@ void LineCopies::copy(const char* images, const LineBlock& block, char* out) con
               static_cast<size_t>(shape_.x.blank() * shape_.pixel * element_));
 }
 
-void LineCopies::copy_line(const char* line, char* out) const {
-  const LinesAxis& x = shape_.x;
+void LineCopies::copy_line(const LinesAxis& x, const char* line, char* out) const {
   const int64_t channels = view_.window->channels, pixel = shape_.pixel * element_;
   if (!line) {
     std::memset(out, 0, static_cast<size_t>(line_bytes_));
@@ -172,7 +193,7 @@ void LineCopies::copy_line(const char* line, char* out) const {
 }
 
 int64_t LineCopies::place_rows(const LineBlock& block, long long* rows) const {
-  const int64_t across = shape_.x.positions, down = shape_.y.positions;
+  const int64_t across = block.positions, down = shape_.y.positions;
   const int64_t apart = view_.c_rows ? view_.c_rows->step[2] : 1;
   const bool as_one = shape_.as_one(block_lines_);
   const int64_t pitch = as_one ? shape_.walked : round_up(across, kLinesTileRows);
@@ -181,7 +202,7 @@ int64_t LineCopies::place_rows(const LineBlock& block, long long* rows) const {
   std::fill(rows, rows + block.planes * plane_rows, -1LL);
   for (int64_t p = 0; p < block.planes; ++p) {
     for (int64_t line = 0; line < block.lines; ++line) {
-      const int64_t first = ((block.plane0 + p) * down + block.line0 + line) * across;
+      const int64_t first = ((block.plane0 + p) * down + block.line0 + line) * positions_ + block.first;
       const int64_t row = view_.c_rows ? view_.c_rows->row(first) : first;
       long long* to = rows + p * plane_rows + line * pitch;
       for (int64_t i = 0; i < across; ++i) to[i] = row + i * apart;

@@ -11,9 +11,10 @@
 namespace tessera {
 
 // Lines [line0, line0 + lines) of the planes (image, position along z) [plane0, plane0 + planes), which are
-// whole where there are several.
+// whole where there are several; of a single line perhaps a piece.
 struct LineBlock {
   int64_t plane0, planes, line0, lines;
+  int64_t first, positions;  // of a line
 };
 
 class LineCopies {
@@ -22,7 +23,9 @@ class LineCopies {
   // `step` of them. A view without k has no steps.
   LineCopies(const GemmView& view, int64_t group, int64_t step, const ArchSpec& arch, int threads);
 
+  // Of pieces of lines, where lines are cut.
   const LinesShape& shape() const { return shape_; }
+  int64_t pieces() const;  // of a line
   int64_t blocks() const;
   LineBlock block(int64_t i) const;
   int64_t bytes() const { return bytes_; }
@@ -41,13 +44,16 @@ class LineCopies {
 
  private:
   void place_lines(const ArchSpec& arch, int threads);
+  void cut_lines(int64_t positions);
+  int64_t line_bytes() const { return shape_.width * shape_.pixel * element_; }
   void place_steps();
   void place_tiles();
-  void copy_line(const char* line, char* out) const;
+  void copy_line(const LinesAxis& x, const char* line, char* out) const;
 
   const GemmView& view_;
   LinesShape shape_;
-  int64_t element_;  // bytes
+  int64_t positions_;  // of a whole line
+  int64_t element_;    // bytes
   int64_t planes_ = 1, block_lines_ = 1, block_planes_ = 1;
   int64_t line_bytes_ = 0, tap_plane_ = 0, plane_bytes_ = 0, row_bytes_ = 0, bytes_ = 0;
   std::vector<int64_t> phase_lines_;

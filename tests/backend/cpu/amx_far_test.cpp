@@ -43,8 +43,8 @@ TEST(AmxFar, ResultsBeyondTheCaches) {
       SCOPED_TRACE(to_string(p) + " | " + tile);
       const Source source = render(lower(p), c, arch);
       const auto module = std::make_shared<CpuModule>(testing_cpu::backend(1).compile(source, ""));
-      testing_cpu::expect_right(*make_amx_kernel(module, arch, p, Choice{c, 0, ChoiceSource::explicit_config}),
-                                FillKind::integers);
+      testing_cpu::expect_right(
+          *make_amx_kernel(module, arch, p, Choice{c, 0, ChoiceSource::explicit_config}), FillKind::integers);
     }
   }
 }
