@@ -111,16 +111,17 @@ class AmxGradientKernel : public PartKernel {
     while (block_lines_ > least && bytes(block_lines_) > cache)
       block_lines_ = std::max(least, ceil_div(block_lines_, 2));
     block_lines_ = ceil_div(whole, ceil_div(whole, block_lines_));
-    while (y_is_flat() && block_lines_ == 1 && bytes(1) > cache && lines_.positions > kLeastPositions)
+    const int64_t most = shape_.y.taps <= 1 && block_lines_ == 1 ? cache : kMostCaches * cache;
+    while (bytes(block_lines_) > most && lines_.positions > kLeastPositions)
       lines_.cut(ceil_div(lines_.positions, 2));
     if (pieces() > 1) lines_.cut(round_up(ceil_div(shape_.x.positions, pieces()), kStepPixels));
     block_planes_ =
         block_lines_ == whole && pieces() == 1 ? std::clamp<int64_t>(cache / bytes(whole), 1, planes_) : 1;
   }
 
-  // Only lines that no other line is read with are cut.
-  static constexpr int64_t kLeastPositions = 256;
-  bool y_is_flat() const { return shape_.y.taps <= 1; }
+  // Lines that no other line is read with are cut where they are more than the cache keeps, others where the
+  // workspace would be large.
+  static constexpr int64_t kLeastPositions = 256, kMostCaches = 16;
   int64_t pieces() const { return ceil_div(shape_.x.positions, lines_.positions); }
 
   int64_t blocks() const {

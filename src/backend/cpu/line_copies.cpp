@@ -11,8 +11,9 @@ namespace {
 
 // Lines of a block for each that it reads beyond its own.
 constexpr int64_t kLinesPerExtra = 3;
-// Lines that no other line is read with are cut into pieces of at least so many positions.
-constexpr int64_t kLeastPositions = 256;
+// Lines are cut into pieces of at least so many positions: those that no other line is read with where they
+// are more than the cache keeps, others where the workspace would be large.
+constexpr int64_t kLeastPositions = 256, kMostCaches = 16;
 
 }  // namespace
 
@@ -45,7 +46,8 @@ void LineCopies::place_lines(const ArchSpec& arch, int threads) {
          (bytes(block_lines_) > cache || block_lines_ * shape_.walked > kLinesBlockRows))
     block_lines_ = std::max(least, ceil_div(block_lines_, 2));
   block_lines_ = ceil_div(whole, ceil_div(whole, block_lines_));
-  while (shape_.y.taps <= 1 && block_lines_ == 1 && bytes(1) > cache && shape_.x.positions > kLeastPositions)
+  const int64_t most = shape_.y.taps <= 1 && block_lines_ == 1 ? cache : kMostCaches * cache;
+  while (bytes(block_lines_) > most && shape_.x.positions > kLeastPositions)
     cut_lines(ceil_div(shape_.x.positions, 2));
   if (pieces() > 1) cut_lines(round_up(ceil_div(positions_, pieces()), kLinesTileRows));
   line_bytes_ = line_bytes();
@@ -196,7 +198,7 @@ int64_t LineCopies::place_rows(const LineBlock& block, long long* rows) const {
   const int64_t across = block.positions, down = shape_.y.positions;
   const int64_t apart = view_.c_rows ? view_.c_rows->step[2] : 1;
   const bool as_one = shape_.as_one(block_lines_);
-  const int64_t pitch = as_one ? shape_.walked : round_up(across, kLinesTileRows);
+  const int64_t pitch = as_one ? shape_.walked : round_up(shape_.x.positions, kLinesTileRows);
   const int64_t plane_rows =
       as_one ? round_up((block.lines - 1) * pitch + across, kLinesTileRows) : block.lines * pitch;
   std::fill(rows, rows + block.planes * plane_rows, -1LL);

@@ -11,7 +11,7 @@
 namespace tessera {
 
 // Lines [line0, line0 + lines) of the planes (image, position along z) [plane0, plane0 + planes), which are
-// whole where there are several; of a single line perhaps a piece.
+// whole where there are several; perhaps of a piece of each line.
 struct LineBlock {
   int64_t plane0, planes, line0, lines;
   int64_t first, positions;  // of a line

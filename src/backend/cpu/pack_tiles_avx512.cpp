@@ -140,12 +140,12 @@ void turn_pixels(const char* const* pixels, int64_t offset, int live, void* out)
   __m512i r[16];
   pair_up(pixels, 16, offset, live, [&](int64_t i, __m512i words) { r[i] = words; });
   transpose(r);
-  for (int i = 0; i < 16; ++i) _mm512_store_si512(static_cast<char*>(out) + 64 * i, r[i]);
+  for (int i = 0; i < 16; ++i) _mm512_storeu_si512(static_cast<char*>(out) + 64 * i, r[i]);
 }
 
 void pair_pixels(const char* const* pixels, int64_t pairs, int64_t offset, int live, void* out) {
   pair_up(pixels, pairs, offset, live,
-          [&](int64_t i, __m512i words) { _mm512_store_si512(static_cast<char*>(out) + 64 * i, words); });
+          [&](int64_t i, __m512i words) { _mm512_storeu_si512(static_cast<char*>(out) + 64 * i, words); });
 }
 
 }  // namespace tessera

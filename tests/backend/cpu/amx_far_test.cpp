@@ -49,5 +49,30 @@ TEST(AmxFar, ResultsBeyondTheCaches) {
   }
 }
 
+// Of a second-level cache so small that lines are copied in pieces though others are read with them.
+TEST(AmxFar, PiecesOfLinesThatAreReadTogether) {
+  if (!testing_cpu::runs_here("x86_amx")) GTEST_SKIP() << "this processor has no AMX";
+  ArchSpec arch = find_arch("x86_amx");
+  arch.compute_units = 1;
+  arch.l2.bytes = 8192;
+  for (const char* window : {"in=9x1500 filter=3x3 pad=1x1", "in=9x1501 filter=3x5 pad=1x2 stride=2x2",
+                             "in=3x4x1200 filter=3x1x3 pad=1x0x1", "in=9x1500 filter=2x3 dilation=1x3"}) {
+    for (const char* conv : {"conv_fwd n=2", "conv_bwd_data n=1", "conv_bwd_weight pack_b=0 n=2"}) {
+      std::string problem(conv), tile = "cpu_amx inst=16x16x32 tile=32x32";
+      if (const size_t at = problem.find(" pack_b=0"); at != std::string::npos) {
+        problem.erase(at, 9);
+        tile += " pack_a=1 pack_b=0";
+      }
+      const Problem p = Problem::parse(problem + " g=2 c=16 k=16 dtype=bf16 " + window);
+      const KernelConfig c = testing_cpu::config(tile);
+      SCOPED_TRACE(to_string(p));
+      const Source source = render(lower(p), c, arch);
+      const auto module = std::make_shared<CpuModule>(testing_cpu::backend(1).compile(source, ""));
+      testing_cpu::expect_right(
+          *make_amx_kernel(module, arch, p, Choice{c, 0, ChoiceSource::explicit_config}), FillKind::integers);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera
