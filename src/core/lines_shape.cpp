@@ -51,6 +51,12 @@ int64_t LinesShape::lines_read(int64_t lines) const {
   return sum;
 }
 
+void LinesShape::cut(int64_t positions) {
+  x.positions = positions;
+  width = round_up(x.reach(), x.step);
+  walked = width / x.step;
+}
+
 LinesShape lines_shape(const Window& w, int64_t group, int64_t step) {
   LinesShape s{};
   s.z = lines_axis(w.axes[0]);
@@ -77,29 +83,26 @@ bool sums_lines(const GemmView& v, const KernelConfig& c) {
   return c.family_id() == Family::cpu_amx && v.b.patches && !c.pack_b;
 }
 
-GradientLines::GradientLines(const Window& w)
-    : shape(lines_shape(w, 2, 32)),
-      positions(shape.x.positions),
-      pitch(round_up(shape.walked, 2)),
-      copies(0) {
+GradientLines::GradientLines(const Window& w) : shape(lines_shape(w, 2, 32)) {
   for (int64_t t = 0; t < shape.x.taps; ++t) {
-    const int64_t at = t * shape.x.spread, key = at % shape.x.step * 2 + at / shape.x.step % 2;
-    if (std::find(remainder_later_.begin(), remainder_later_.end(), key) == remainder_later_.end())
-      remainder_later_.push_back(key);
+    if (std::find(remainder_later_.begin(), remainder_later_.end(), key(t)) == remainder_later_.end())
+      remainder_later_.push_back(key(t));
   }
   copies = static_cast<int64_t>(remainder_later_.size());
 }
 
+int64_t GradientLines::key(int64_t tap) const {
+  const int64_t at = tap * shape.x.spread;
+  return at % shape.x.step * 2 + at / shape.x.step % 2;
+}
 int64_t GradientLines::copy_of(int64_t tap) const {
-  const int64_t at = tap * shape.x.spread, key = at % shape.x.step * 2 + at / shape.x.step % 2;
-  return std::find(remainder_later_.begin(), remainder_later_.end(), key) - remainder_later_.begin();
+  return std::find(remainder_later_.begin(), remainder_later_.end(), key(tap)) - remainder_later_.begin();
 }
 int64_t GradientLines::words_before(int64_t tap) const { return tap * shape.x.spread / shape.x.step / 2; }
-void GradientLines::cut(int64_t piece) {
-  positions = piece;
-  pitch = round_up(piece + std::max<int64_t>(shape.x.taps - 1, 0) * shape.x.spread / shape.x.step, 2);
+int64_t GradientLines::pitch() const { return round_up(shape.walked, 2); }
+int64_t GradientLines::steps(int64_t lines) const {
+  return ceil_div((lines - 1) * pitch() + shape.x.positions, 32);
 }
-int64_t GradientLines::steps(int64_t lines) const { return ceil_div((lines - 1) * pitch + positions, 32); }
 
 bool lines_have_tails(const GemmView& v, int64_t group, int64_t step) {
   const std::vector<StridedPart> parts = strided_parts(v);

@@ -46,6 +46,9 @@ struct LinesShape {
   bool as_one(int64_t lines) const;
   // Lines of the copy, of one tap along z, for so many lines of the result.
   int64_t lines_read(int64_t lines) const;
+  // Lines become pieces of so many positions. They end amid pixels, not in zeros that another line could
+  // share.
+  void cut(int64_t positions);
 };
 
 // `w` must not be divided. Words are `group` elements, steps `step` of them.
@@ -62,20 +65,19 @@ struct GradientLines {
   explicit GradientLines(const Window& w);
 
   LinesShape shape;
-  int64_t positions;                        // of a line, or of a piece of it
-  int64_t pitch;                            // pixels from one line of a copy to the next, whole words
-  int64_t copies;                           // of a line
+  int64_t copies = 0;                       // of a line
   int64_t copy_of(int64_t tap) const;       // of taps along x: the copy it reads,
   int64_t words_before(int64_t tap) const;  // and how far into it
   // Of a copy: pixel i is column (i + later) * step + remainder.
   int64_t remainder(int64_t copy) const { return remainder_later_[static_cast<size_t>(copy)] / 2; }
   int64_t later(int64_t copy) const { return remainder_later_[static_cast<size_t>(copy)] % 2; }
-  // Lines are copied in pieces of so many positions, which have no blanks to share.
-  void cut(int64_t piece);
+  // Pixels from one line of a copy to the next, whole words.
+  int64_t pitch() const;
   // Steps of 32 pixels that so many lines take.
   int64_t steps(int64_t lines) const;
 
  private:
+  int64_t key(int64_t tap) const;
   std::vector<int64_t> remainder_later_;  // 2 * remainder + later
 };
 // Whether some part's runs have both whole steps and a shorter one.

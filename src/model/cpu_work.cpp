@@ -284,7 +284,7 @@ struct Cpu : CpuTerms {
     const double row_tiles = std::ceil(w.rows / 16);
     const double per_tdp = 2.0 * inst.m * inst.n * inst.k / inst.flops_per_cycle;
     const double copied = planes * static_cast<double>(s.z.taps * s.lines_read(s.y.positions) * lines.copies);
-    const double words = copied * static_cast<double>(lines.pitch) / 2 * channel_tiles;
+    const double words = copied * static_cast<double>(lines.pitch()) / 2 * channel_tiles;
     // Sums are read and written for each block of lines that a quarter of the second-level cache holds.
     const double blocks =
         std::ceil((words * 64 + row_tiles * steps * 1024) / (static_cast<double>(a.l2.bytes) / 4));

@@ -8,6 +8,7 @@
 #include "backend/cpu/ahead.h"
 #include "backend/cpu/arena.h"
 #include "backend/cpu/deal_out.h"
+#include "backend/cpu/line_blocks.h"
 #include "backend/cpu/pack_tiles.h"
 #include "backend/cpu/tile_configuration.h"
 #include "core/cache_line.h"
@@ -28,7 +29,7 @@ class AmxGradientKernel : public PartKernel {
       : PartKernel(std::move(module), arch, std::move(part.view), problem, choice),
         lines_(*view_.window),
         shape_(lines_.shape),
-        planes_(view_.window->images * shape_.z.positions),
+        blocks_(*view_.window, shape_),
         row_tiles_(ceil_div(view_.m, 16)),
         channel_tiles_(ceil_div(view_.window->channels, 16)) {
     spare_threads();
@@ -55,9 +56,6 @@ class AmxGradientKernel : public PartKernel {
 
  private:
   static constexpr int64_t kElement = 2;  // bytes
-  struct Block {
-    int64_t plane0, planes, line0, lines, first, positions;
-  };
 
   int64_t taps() const { return view_.window->taps(); }
   int64_t tasks() const { return ceil_div(view_.groups, groups_at_once_) * row_cuts_ * channel_cuts_; }
@@ -65,7 +63,7 @@ class AmxGradientKernel : public PartKernel {
   int64_t piece_channels() const { return ceil_div(channel_tiles_, channel_cuts_); }
   int64_t sums_bytes() const { return taps() * piece_rows() * piece_channels() * kTileBytes; }
   int64_t pixels_bytes() const {
-    return round_up((lines_.pitch + 1) * static_cast<int64_t>(sizeof(const char*)), 64);
+    return round_up((lines_.pitch() + 1) * static_cast<int64_t>(sizeof(const char*)), 64);
   }
   int64_t thread_bytes() const {
     return groups_at_once_ * sums_bytes() + left_bytes_ + right_bytes_ + pixels_bytes();
@@ -87,7 +85,7 @@ class AmxGradientKernel : public PartKernel {
       groups_at_once_ = ceil_div(view_.groups, ceil_div(view_.groups, std::clamp<int64_t>(fit, 1, all)));
   }
 
-  int64_t line_bytes() const { return lines_.pitch / 2 * kWordBytes; }
+  int64_t line_bytes() const { return lines_.pitch() / 2 * kWordBytes; }
   // Of one group's piece and so many lines of a plane of the result.
   int64_t images_bytes(int64_t lines) const {
     return piece_channels() * shape_.z.taps * lines_.copies * shape_.lines_read(lines) * line_bytes();
@@ -95,61 +93,28 @@ class AmxGradientKernel : public PartKernel {
   int64_t gradients_bytes(int64_t lines) const { return piece_rows() * lines_.steps(lines) * kTileBytes; }
 
   void choose_blocks(int64_t cache) {
-    constexpr int64_t kLinesPerExtra = 3;  // lines of a block for each that it reads beyond its own
     // Groups of a task are read one after the other, from lines of memory that they share.
     const int64_t pixel = groups_at_once_ > 1 ? groups_at_once_ * kElement : 0;
     auto shared = [&](int64_t lines) {
       return pixel * (shape_.z.taps * shape_.lines_read(lines) * shape_.width * view_.window->channels +
-                      lines * lines_.positions * view_.m);
+                      lines * shape_.x.positions * view_.m);
     };
     auto bytes = [&](int64_t lines) {
       return std::max(images_bytes(lines) + gradients_bytes(lines), shared(lines) / 2);
     };
-    const int64_t whole = shape_.y.positions, extra = shape_.lines_read(1) - shape_.y.step;
-    const int64_t least = std::min(whole, std::max<int64_t>(kLinesPerExtra * extra, 1));
-    block_lines_ = whole;
-    while (block_lines_ > least && bytes(block_lines_) > cache)
-      block_lines_ = std::max(least, ceil_div(block_lines_, 2));
-    block_lines_ = ceil_div(whole, ceil_div(whole, block_lines_));
-    const int64_t most = shape_.y.taps <= 1 && block_lines_ == 1 ? cache : kMostCaches * cache;
-    while (bytes(block_lines_) > most && lines_.positions > kLeastPositions)
-      lines_.cut(ceil_div(lines_.positions, 2));
-    if (pieces() > 1) lines_.cut(round_up(ceil_div(shape_.x.positions, pieces()), kStepPixels));
-    block_planes_ =
-        block_lines_ == whole && pieces() == 1 ? std::clamp<int64_t>(cache / bytes(whole), 1, planes_) : 1;
-  }
-
-  // Lines that no other line is read with are cut where they are more than the cache keeps, others where the
-  // workspace would be large.
-  static constexpr int64_t kLeastPositions = 256, kMostCaches = 16;
-  int64_t pieces() const { return ceil_div(shape_.x.positions, lines_.positions); }
-
-  int64_t blocks() const {
-    return block_planes_ > 1 ? ceil_div(planes_, block_planes_)
-                             : planes_ * ceil_div(shape_.y.positions, block_lines_) * pieces();
-  }
-  Block block(int64_t i) const {
-    const int64_t first = i % pieces() * lines_.positions;
-    const int64_t positions = std::min(lines_.positions, shape_.x.positions - first);
-    i /= pieces();
-    if (block_planes_ > 1) {
-      return {i * block_planes_, std::min(block_planes_, planes_ - i * block_planes_), 0, block_lines_, 0,
-              positions};
-    }
-    const int64_t cuts = ceil_div(shape_.y.positions, block_lines_), line0 = i % cuts * block_lines_;
-    return {i / cuts, 1, line0, std::min(block_lines_, shape_.y.positions - line0), first, positions};
+    blocks_.choose_lines(shape_.lines_read(1) - shape_.y.step,
+                         [&](int64_t lines) { return bytes(lines) <= cache; });
+    blocks_.cut_lines(lines_.shape, cache, kStepPixels, bytes);
+    if (blocks_.block_lines == blocks_.lines && blocks_.pieces() == 1)
+      blocks_.block_planes = std::clamp<int64_t>(cache / bytes(blocks_.lines), 1, blocks_.planes);
   }
 
   // A plane of the copy: [16 channels][tap along z][copy][remainder of lines by the step][line]. What a line
   // reads beyond its end are the blanks that the next one begins with; behind the last one are zeros.
   void place_lines() {
     const LinesAxis& y = shape_.y;
-    phase_lines_.assign(static_cast<size_t>(y.step), 0);
-    for (int64_t t = 0; t < y.taps; ++t) {
-      int64_t& lines = phase_lines_[static_cast<size_t>(t * y.spread % y.step)];
-      lines = std::max(lines, block_lines_ + t * y.spread / y.step);
-      lines_before_ = std::max(lines_before_, t * y.spread);
-    }
+    phase_lines_ = lines_by_remainder(y, blocks_.block_lines);
+    lines_before_ = std::max<int64_t>(y.taps - 1, 0) * y.spread;
     copy_bytes_ = 0;
     for (const int64_t lines : phase_lines_) {
       phase_at_.push_back(copy_bytes_);
@@ -179,32 +144,21 @@ class AmxGradientKernel : public PartKernel {
       const int64_t live = std::min<int64_t>(16, view_.window->channels - c * 16);
       for (int64_t t = 0; t < taps(); ++t) columns_.push_back({t * view_.window->channels + c * 16, live});
     }
-    left_bytes_ = block_planes_ * gradients_bytes(block_lines_);
+    left_bytes_ = blocks_.block_planes * gradients_bytes(blocks_.block_lines);
     const int64_t last = *std::max_element(tile_at_.begin(), tile_at_.end());
-    right_bytes_ = std::max(block_planes_ * plane_bytes_, (block_planes_ - 1) * plane_bytes_ + last +
-                                                              lines_.steps(block_lines_) * kTileBytes);
+    right_bytes_ =
+        std::max(blocks_.block_planes * plane_bytes_, (blocks_.block_planes - 1) * plane_bytes_ + last +
+                                                          lines_.steps(blocks_.block_lines) * kTileBytes);
   }
 
   // Groups that read parts of lines of memory, which the hardware does not see coming, share the next block
   // among them; where they are too few for that the first one asks for an image's lines.
-  bool shares_lines() const { return groups_at_once_ == view_.groups && view_.groups > 1 && pieces() == 1; }
+  bool shares_lines() const {
+    return groups_at_once_ == view_.groups && view_.groups > 1 && blocks_.pieces() == 1;
+  }
   bool fetches_blocks() const { return shares_lines() && view_.groups >= kLeastShares; }
   bool fetches_lines() const { return shares_lines() && view_.groups < kLeastShares; }
-  Ahead images_of(const Buffers& buffers, const Block& b) const {
-    const LinesAxis &y = shape_.y, &z = shape_.z;
-    if (b.planes > 1 && z.positions > 1) return {};
-    const Window& w = *view_.window;
-    const int64_t from = std::clamp<int64_t>(y.coordinate(b.line0 * y.step), 0, y.size);
-    const int64_t last = (b.line0 + b.lines - 1) * y.step + (y.taps - 1) * y.spread;
-    const int64_t to = std::clamp<int64_t>(y.coordinate(last) + 1, from, y.size);
-    const int64_t middle = b.plane0 % z.positions * z.step + z.taps / 2 * z.spread;
-    const int64_t depth = std::clamp<int64_t>(z.coordinate(middle), 0, z.size - 1);
-    const char* image = static_cast<const char*>(buffers.b) +
-                        (b.plane0 / z.positions * w.image_stride + depth * w.axes[0].stride) * kElement;
-    return {image + from * w.axes[1].stride * kElement,
-            image + ((b.planes - 1) * w.image_stride + to * w.axes[1].stride) * kElement};
-  }
-  Ahead gradients_of(const Buffers& buffers, const Block& b) const {
+  Ahead gradients_of(const Buffers& buffers, const LineBlock& b) const {
     const int64_t line = shape_.x.positions * view_.a.col_stride * kElement, down = shape_.y.positions;
     const char* begin = static_cast<const char*>(buffers.a) + (b.plane0 * down + b.line0) * line;
     return {begin, begin + ((b.planes - 1) * down + b.lines) * line};
@@ -235,12 +189,12 @@ class AmxGradientKernel : public PartKernel {
     args.row0 = row0 * 16;
     args.rows = std::min(row1 * 16, view_.m) - args.row0;
     const bool reads = epilogue.alpha != 0.0f;  // BLAS: alpha 0 reads neither operand
-    const int64_t count = reads ? blocks() : 1;
+    const int64_t count = reads ? blocks_.count() : 1;
     // Steps reach beyond lines, where gradients are zeros: what they meet must be numbers.
-    std::memset(right, 0, static_cast<size_t>(right_bytes_));
+    if (reads) std::memset(right, 0, static_cast<size_t>(right_bytes_));
     const TileConfiguration tiles;
     for (int64_t i = 0; i < count; ++i) {
-      const Block b = block(i);
+      const LineBlock b = blocks_.block(i);
       args.first = i == 0;
       args.last = i == count - 1;
       args.planes = reads ? b.planes : 0;
@@ -248,8 +202,9 @@ class AmxGradientKernel : public PartKernel {
       args.left_tile_bytes = b.planes * args.steps * kTileBytes;
       Ahead images, gradients;
       if (fetches_blocks() && i + 1 < count) {
-        images = images_of(buffers, block(i + 1));
-        gradients = gradients_of(buffers, block(i + 1));
+        const LineBlock next = blocks_.block(i + 1);
+        images = images_of(next, *view_.window, shape_, static_cast<const char*>(buffers.b), kElement);
+        gradients = gradients_of(buffers, next);
       }
       for (int64_t g = group0; g < group1; ++g) {
         images.fetch(g - group0, group1 - group0);
@@ -267,8 +222,8 @@ class AmxGradientKernel : public PartKernel {
   }
 
   // Lines of a plane follow each other `pitch` pixels apart, zeros between them.
-  void turn_gradients(const char* data, const Block& b, int64_t row0, int64_t row1, char* out) const {
-    const int64_t across = shape_.x.positions, down = shape_.y.positions, steps = lines_.steps(b.lines);
+  void turn_gradients(const char* data, const LineBlock& b, int64_t row0, int64_t row1, char* out) const {
+    const int64_t across = blocks_.positions, down = blocks_.lines, steps = lines_.steps(b.lines);
     const int64_t pixel = view_.a.col_stride * kElement, tile_bytes = b.planes * steps * kTileBytes;
     const char* pixels[kStepPixels];
     for (int64_t p = 0; p < b.planes; ++p) {
@@ -277,7 +232,7 @@ class AmxGradientKernel : public PartKernel {
       for (int64_t s = 0; s < steps; ++s, out += kTileBytes) {
         for (const char*& at : pixels) {
           at = x < b.positions && l < b.lines ? line + x * pixel : zeros_.data();
-          if (++x == lines_.pitch) {
+          if (++x == lines_.pitch()) {
             x = 0;
             ++l;
             line += across * pixel;
@@ -291,7 +246,7 @@ class AmxGradientKernel : public PartKernel {
     }
   }
 
-  void copy_images(const char* images, const Block& b, int64_t channel0, int64_t channel1, bool fetches,
+  void copy_images(const char* images, const LineBlock& b, int64_t channel0, int64_t channel1, bool fetches,
                    char* out, const char** pixels) const {
     const Window& w = *view_.window;
     const LinesAxis &y = shape_.y, &z = shape_.z;
@@ -302,7 +257,7 @@ class AmxGradientKernel : public PartKernel {
         // In memory's order.
         for (int64_t i = 0; i < lines_before_ + b.lines * y.step; ++i) {
           const int64_t phase = i % y.step, l = i / y.step;
-          if (l >= phase_lines_[static_cast<size_t>(phase)] - (block_lines_ - b.lines)) continue;
+          if (l >= phase_lines_[static_cast<size_t>(phase)] - (blocks_.block_lines - b.lines)) continue;
           const int64_t at = y.coordinate(b.line0 * y.step + i);
           const bool inside = depth >= 0 && depth < z.size && at >= 0 && at < y.size;
           const int64_t element =
@@ -328,7 +283,7 @@ class AmxGradientKernel : public PartKernel {
     for (int64_t copy = 0; copy < lines_.copies; ++copy, out += copy_bytes_) {
       if (line && lines_.remainder(copy) != remainder) {
         remainder = lines_.remainder(copy);
-        for (int64_t i = 0; i <= lines_.pitch; ++i) {
+        for (int64_t i = 0; i <= lines_.pitch(); ++i) {
           const int64_t at = x.coordinate((first + i) * x.step + remainder);
           pixels[i] = at >= 0 && at < x.size ? line + at * stride : zeros_.data();
         }
@@ -337,7 +292,7 @@ class AmxGradientKernel : public PartKernel {
         char* to = out + (c - channel0) * channels_bytes_;
         const int live = static_cast<int>(std::min<int64_t>(16, view_.window->channels - c * 16));
         if (line) {
-          pair_pixels(pixels + lines_.later(copy), lines_.pitch / 2, c * 16 * kElement, live, to);
+          pair_pixels(pixels + lines_.later(copy), lines_.pitch() / 2, c * 16 * kElement, live, to);
         } else {
           std::memset(to, 0, static_cast<size_t>(line_bytes()));
         }
@@ -347,9 +302,9 @@ class AmxGradientKernel : public PartKernel {
 
   GradientLines lines_;
   const LinesShape& shape_;
-  int64_t planes_, row_tiles_, channel_tiles_;  // tiles of 16 of all of C's rows and of a tap's channels
+  LineBlocks blocks_;
+  int64_t row_tiles_, channel_tiles_;  // tiles of 16 of all of C's rows and of a tap's channels
   int64_t row_cuts_ = 1, channel_cuts_ = 1, groups_at_once_ = 1;
-  int64_t block_lines_ = 1, block_planes_ = 1;
   int64_t lines_before_ = 0;                     // of an image, up to where the last tap meets the first line
   std::vector<int64_t> phase_lines_, phase_at_;  // by a line's remainder: how many, and bytes before them
   int64_t copy_bytes_ = 0, depth_bytes_ = 0, channels_bytes_ = 0, plane_bytes_ = 0;

@@ -48,8 +48,8 @@ class AmxLinesKernel : public PartKernel {
       space += packed_bytes();
     }
     // Groups are cut too where blocks are too few for the threads.
-    const int64_t cuts = std::min(view_.groups, ceil_div(threads_, lines_.blocks()));
-    const int64_t tasks = lines_.blocks() * cuts;
+    const int64_t cuts = std::min(view_.groups, ceil_div(threads_, blocks().count()));
+    const int64_t tasks = blocks().count() * cuts;
     auto task = [&](int64_t t, char* own) {
       run_block(buffers, t / cuts, view_.groups * (t % cuts) / cuts, view_.groups * (t % cuts + 1) / cuts,
                 reads, packed, epilogue, own);
@@ -87,6 +87,7 @@ class AmxLinesKernel : public PartKernel {
     taps_ = std::move(taps);
   }
 
+  const LineBlocks& blocks() const { return lines_.blocks(); }
   int64_t columns() const { return ceil_div(view_.n, config_.tile_n); }
   int64_t panel_bytes() const { return steps_ * 64 * config_.tile_n; }
   int64_t packed_bytes() const { return view_.groups * columns() * panel_bytes(); }
@@ -98,7 +99,7 @@ class AmxLinesKernel : public PartKernel {
   }
   int64_t thread_bytes() const { return sums_bytes() + table_bytes() + lines_.bytes(); }
   int busy_threads() const {
-    return static_cast<int>(std::min<int64_t>(threads_, lines_.blocks() * view_.groups));
+    return static_cast<int>(std::min<int64_t>(threads_, blocks().count() * view_.groups));
   }
 
   // ---- B: panels of columns, each the whole steps of all runs and then their shorter ones.
@@ -177,23 +178,8 @@ class AmxLinesKernel : public PartKernel {
 
   // ---- the product
 
-  // What the groups of a block read and write, where each takes parts of lines of memory that the hardware
-  // does not see coming.
-  Ahead input_of(const Buffers& buffers, const LineBlock& block) const {
-    const LinesAxis &y = shape_.y, &z = shape_.z;
-    if (block.planes > 1 && z.positions > 1) return {};
-    const Window& w = *view_.window;
-    const int64_t from = std::clamp<int64_t>(y.coordinate(block.line0 * y.step), 0, y.size);
-    const int64_t last =
-        (block.line0 + block.lines - 1) * y.step + std::max<int64_t>(y.taps - 1, 0) * y.spread;
-    const int64_t to = std::clamp<int64_t>(y.coordinate(last) + 1, from, y.size);
-    const int64_t middle = block.plane0 % z.positions * z.step + z.taps / 2 * z.spread;
-    const int64_t depth = std::clamp<int64_t>(z.coordinate(middle), 0, z.size - 1);
-    const char* image = static_cast<const char*>(buffers.a) +
-                        (block.plane0 / z.positions * w.image_stride + depth * w.axes[0].stride) * element_;
-    return {image + from * w.axes[1].stride * element_,
-            image + ((block.planes - 1) * w.image_stride + to * w.axes[1].stride) * element_};
-  }
+  // What the groups of a block write, where each takes parts of lines of memory that the hardware does not
+  // see coming; images_of says what they read.
   Ahead output_of(const Buffers& buffers, const LineBlock& block) const {
     const int64_t down = shape_.y.positions, across = shape_.x.positions;
     const int64_t first = (block.plane0 * down + block.line0) * across;
@@ -223,11 +209,12 @@ class AmxLinesKernel : public PartKernel {
                       int64_t tails, const char* packed, tsr::EpilogueArgs epilogue, char* space) const {
     auto* rows = reinterpret_cast<long long*>(space + sums_bytes());
     char* copy = space + sums_bytes() + table_bytes();
-    const LineBlock block = lines_.block(index);
+    const LineBlock block = blocks().block(index);
     Ahead next_input, next_output;
-    if (view_.groups >= kLeastShares && lines_.pieces() == 1 && index + 1 < lines_.blocks()) {
-      next_input = input_of(buffers, lines_.block(index + 1));
-      next_output = output_of(buffers, lines_.block(index + 1));
+    if (view_.groups >= kLeastShares && blocks().pieces() == 1 && index + 1 < blocks().count()) {
+      next_input = images_of(blocks().block(index + 1), *view_.window, shape_,
+                             static_cast<const char*>(buffers.a), element_);
+      next_output = output_of(buffers, blocks().block(index + 1));
     }
     tsr::AmxArgs args{};
     args.epilogue = &epilogue;

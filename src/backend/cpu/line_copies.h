@@ -5,17 +5,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/cpu/line_blocks.h"
 #include "core/arch_spec.h"
 #include "core/lines_shape.h"
 
 namespace tessera {
-
-// Lines [line0, line0 + lines) of the planes (image, position along z) [plane0, plane0 + planes), which are
-// whole where there are several; perhaps of a piece of each line.
-struct LineBlock {
-  int64_t plane0, planes, line0, lines;
-  int64_t first, positions;  // of a line
-};
 
 class LineCopies {
  public:
@@ -25,9 +19,7 @@ class LineCopies {
 
   // Of pieces of lines, where lines are cut.
   const LinesShape& shape() const { return shape_; }
-  int64_t pieces() const;  // of a line
-  int64_t blocks() const;
-  LineBlock block(int64_t i) const;
+  const LineBlocks& blocks() const { return blocks_; }
   int64_t bytes() const { return bytes_; }
   int64_t row_bytes() const { return row_bytes_; }
   // Bytes from the copy's begin to each tile of kLinesTileRows rows, and from there to each step: the whole
@@ -44,7 +36,6 @@ class LineCopies {
 
  private:
   void place_lines(const ArchSpec& arch, int threads);
-  void cut_lines(int64_t positions);
   int64_t line_bytes() const { return shape_.width * shape_.pixel * element_; }
   void place_steps();
   void place_tiles();
@@ -52,10 +43,9 @@ class LineCopies {
 
   const GemmView& view_;
   LinesShape shape_;
-  int64_t positions_;  // of a whole line
-  int64_t element_;    // bytes
-  int64_t planes_ = 1, block_lines_ = 1, block_planes_ = 1;
-  int64_t line_bytes_ = 0, tap_plane_ = 0, plane_bytes_ = 0, row_bytes_ = 0, bytes_ = 0;
+  LineBlocks blocks_;
+  int64_t element_;  // bytes
+  int64_t tap_plane_ = 0, plane_bytes_ = 0, row_bytes_ = 0, bytes_ = 0;
   std::vector<int64_t> phase_lines_;
   std::vector<long long> tile_at_, step_at_;
 };
