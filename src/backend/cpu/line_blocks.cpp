@@ -32,7 +32,8 @@ LineBlock LineBlocks::block(int64_t i) const {
   const int64_t first = i % pieces() * piece;
   i /= pieces();
   const int64_t cuts = ceil_div(lines, block_lines), line0 = i % cuts * block_lines;
-  return {i / cuts, 1, line0, std::min(block_lines, lines - line0), first, std::min(piece, positions - first)};
+  return {
+      i / cuts, 1, line0, std::min(block_lines, lines - line0), first, std::min(piece, positions - first)};
 }
 
 void LineBlocks::choose_lines(int64_t extra, const std::function<bool(int64_t)>& fits) {
@@ -66,14 +67,12 @@ Ahead images_of(const LineBlock& block, const Window& window, const LinesShape& 
   const LinesAxis &y = shape.y, &z = shape.z;
   if (block.planes > 1 && z.positions > 1) return {};
   const int64_t from = std::clamp<int64_t>(y.coordinate(block.line0 * y.step), 0, y.size);
-  const int64_t last =
-      (block.line0 + block.lines - 1) * y.step + std::max<int64_t>(y.taps - 1, 0) * y.spread;
+  const int64_t last = (block.line0 + block.lines - 1) * y.step + std::max<int64_t>(y.taps - 1, 0) * y.spread;
   const int64_t to = std::clamp<int64_t>(y.coordinate(last) + 1, from, y.size);
   const int64_t middle = block.plane0 % z.positions * z.step + z.taps / 2 * z.spread;
   const int64_t depth = std::clamp<int64_t>(z.coordinate(middle), 0, z.size - 1);
-  const char* image = images + (block.plane0 / z.positions * window.image_stride +
-                                depth * window.axes[0].stride) *
-                                   element;
+  const char* image =
+      images + (block.plane0 / z.positions * window.image_stride + depth * window.axes[0].stride) * element;
   return {image + from * window.axes[1].stride * element,
           image + ((block.planes - 1) * window.image_stride + to * window.axes[1].stride) * element};
 }

@@ -21,7 +21,7 @@ struct LineBlock {
 struct LineBlocks {
   LineBlocks(const Window& window, const LinesShape& shape);
 
-  int64_t planes, lines, positions;                     // of the result: planes, lines of each, their positions
+  int64_t planes, lines, positions;  // of the result: planes, lines of each, their positions
   int64_t block_planes = 1, block_lines = 1, piece = 1;  // of a block
 
   int64_t pieces() const;  // of a line
