@@ -73,22 +73,30 @@ struct AmxArgs {
   long long left_stride;      // bytes between rows
   long long left_tile_bytes;  // between row tiles
   long long left_step_bytes;  // between steps
+  // Where not null, room for rows x steps tiles of the left operand: the first panel leaves them there, and
+  // the others take them from there.
+  void* copy;
   const void* left_tail;  // with `tail`: the last, shorter step, copied as [row tile][16][64], zeros behind k
   int tail;
   const void*
       last_tile;  // a copy [step, and the tail's][16][64] of the last row tile when it is not whole, or null
   long long last_row;  // its first row; -1 when there is none
-  const void* right;
+  const void* right;   // panels of tile_n columns, right_panel_bytes apart
+  long long right_panel_bytes;
   long long rows, cols, steps;  // steps without the tail
   int first, last;              // block along k: first starts from zero, last runs the epilogue
-  float* partial;               // [row tile][tile_n / 16][16][16], always there
-  long long prefetch;  // bytes from `left` to rows that later calls read, to be fetched into L2 meanwhile
-  int prefetch_rows;   // how many; left_stride apart, `steps` long
+  // Sums between blocks along k: [row][tile_n] of each panel, whole tiles of rows, partial_panel_bytes apart.
+  // Where there is but one block, room for two blocks of tile_m x tile_n, and panels are 0 bytes apart.
+  float* partial;
+  long long partial_panel_bytes;
+  // Rows that later calls read, to be fetched into L2 meanwhile: so many, 64 bytes of each for a step.
+  const void* ahead;
+  long long ahead_stride;
+  int ahead_rows;
   // Config::a_table, lines of images copied: row tile t begins at left + tile_at[t], and step s of it
   // step_at[s] bytes from there. Behind the whole steps come `tails` of Config::left_tail: shorter ones, as
   // the tile registers kLeftTail and kRightTail are set up. Rows whose entry in EpilogueArgs::rows is
-  // negative are none of C's. `first` and `last` hold; rows are whole tiles, of which `partial` holds a
-  // block.
+  // negative are none of C's. `first` and `last` hold; rows are whole tiles.
   const long long *tile_at, *step_at;
   long long tails;
   long long row0, col0;

@@ -26,17 +26,17 @@ struct Amx {
   static constexpr int kRight = kLeft + kLefts;
   static constexpr int kRights = kTails ? 1 : kN > 8 - kRight ? 8 - kRight : kN;
   static_assert(!kTails || kRight < kLeftTail);
+  static constexpr int kRowBytes = Config::tile_n * 4;  // of sums
   static constexpr bool kSwap = Config::swap_ab;
   static constexpr bool kInt = Config::type_acc == Type::i32;
   // Signedness of the left and right operand in registers; B is never unsigned.
   static constexpr bool kLeftUnsigned = Config::type_a == Type::u8 && !kSwap;
   static constexpr bool kRightUnsigned = Config::type_a == Type::u8 && kSwap;
 
-  // Whole tiles without alpha, beta and steps need no pass over the sums, or one conversion.
+  // Whole tiles without alpha, beta and steps need no pass over the sums, or only a conversion.
   static constexpr bool kDirect =
       !kSwap && !E::kRowTable && E::kNoSteps && Config::type_out == Config::type_acc;
-  static constexpr bool kDirectBf16 =
-      !kSwap && !E::kRowTable && E::kNoSteps && Config::type_out == Type::bf16 && !kInt;
+  static constexpr bool kPlainBf16 = !kSwap && E::kNoSteps && Config::type_out == Type::bf16 && !kInt;
 
   template <int kAcc, int kA, int kB>
   static TSR_INLINE void multiply() {
@@ -52,23 +52,28 @@ struct Amx {
   }
 
   // One step of 64 bytes of k. `left` points at row 0 of the first live row tile; row tiles are `next` bytes
-  // apart.
-  template <int kRowTiles, int kColTiles>
-  static TSR_INLINE void step(const char* left, long long stride, long long next, const char* right) {
+  // apart; with `copy` they are left there. `meanwhile` is done when all is loaded.
+  template <int kRowTiles, int kColTiles, class F>
+  static TSR_INLINE void step(const char* left, long long stride, long long next, char* copy,
+                              long long copy_next, const char* right, const F& meanwhile) {
     each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
       constexpr int b = kRight + j % kRights;
       tile_load<b>(right + j * 64, Config::tile_n * 4);
       each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
-        if constexpr (j == 0) tile_load<kLeft + i % kLefts>(left + i * next, stride);
+        if constexpr (j == 0) {
+          tile_load<kLeft + i % kLefts>(left + i * next, stride);
+          if (copy) tile_store<kLeft + i % kLefts>(copy + i * copy_next, 64);
+        }
+        if constexpr (i == (j == 0 ? kRowTiles - 1 : 0) && j == kColTiles - 1) meanwhile();
         multiply<i * kN + j, kLeft + i % kLefts, b>();
       });
     });
   }
 
   // The same where row tiles lie anywhere: `at` bytes from each of `lefts`.
-  template <int kRowTiles, int kColTiles, bool kTail>
+  template <int kRowTiles, int kColTiles, bool kTail, class F>
   static TSR_INLINE void step_at(const char* const (&lefts)[kRowTiles], long long at, long long stride,
-                                 const char* right) {
+                                 const char* right, const F& meanwhile) {
     constexpr int kOnes = kTail ? 1 : kLefts;
     each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
       constexpr int b = kTail ? kRightTail : kRight + j % kRights;
@@ -76,117 +81,169 @@ struct Amx {
       each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
         constexpr int a = kTail ? kLeftTail : kLeft + i % kLefts;
         if constexpr (j == 0 || kOnes < kRowTiles) tile_load<a>(lefts[i] + at, stride);
+        if constexpr (i == (j == 0 ? kRowTiles - 1 : 0) && j == kColTiles - 1) meanwhile();
         multiply<i * kN + j, a, b>();
       });
     });
   }
 
-  template <int kRowTiles, int kColTiles>
-  static __attribute__((noinline)) void table_block(const AmxArgs& p, long long row) {
-    const char* lefts[kRowTiles];
-    each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
-      lefts[i] = static_cast<const char*>(p.left) + p.tile_at[row / 16 + i];
-      each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) { tile_zero<i * kN + j>(); });
-    });
-    const long long stride = p.left_stride;
-    const char* right = static_cast<const char*>(p.right);
-    const long long* at = p.step_at;
-    for (long long s = p.steps; s > 0; --s, ++at, right += Config::tile_n * 64)
-      step_at<kRowTiles, kColTiles, false>(lefts, *at, stride, right);
-    if constexpr (kTails) {
-      for (long long s = p.tails; s > 0; --s, ++at, right += Config::tile_n * 64)
-        step_at<kRowTiles, kColTiles, true>(lefts, *at, stride, right);
+  // Whether sums wait for the steps of the next block: of narrow blocks a step is too short to do more in,
+  // and few steps have too little time for all rows.
+  static constexpr bool kDelays = kM >= 2 && kN >= 2;
+  static constexpr int kLeastSteps = 3;
+
+  // How a row of sums gets into C: as bf16 without steps, of whole column tiles, or the last one cut, or past
+  // the caches; else by the epilogue.
+  enum How { kWhole, kCut, kStreamed, kSteps };
+
+  // Sums of a block on their way to C. They are put there row by row between the steps of the next block,
+  // since tiles multiply on their own meanwhile. What is found here is not looked up anew for each row.
+  struct Pending {
+    const char* sums = nullptr;       // of the next row
+    long long row = 0, end = 0;       // rows left
+    long long col = 0, c_bytes = 0;   // of C
+    char* c = nullptr;                // its column `col`
+    const long long* rows = nullptr;  // EpilogueArgs::rows
+    int live = 16;                    // columns of the last column tile
+    How how = kSteps;
+  };
+  // One call: panels of columns one behind the other.
+  struct Call {
+    const AmxArgs& p;
+    const char* right;
+    char* sums;
+    long long col, cols;  // of C, and how many are left from there
+    Pending pending{};
+    bool odd = false;             // which of two blocks' sums come next where none are kept
+    const char* ahead = nullptr;  // of the next rows of the left operand this panel's share
+    int ahead_rows = 0;
+    bool kept = false;  // AmxArgs::copy has the left operand's tiles
+  };
+
+  // Member by member: a copy in wide words would wait for the narrow stores before it.
+  template <int kColTiles>
+  static TSR_INLINE void set_pending(Call& call, const char* sums, long long row, long long rows) {
+    const EpilogueArgs& e = *call.p.epilogue;
+    constexpr int kSize = bytes_of(Config::type_out);
+    const long long live = call.cols - 16 * (kColTiles - 1);
+    Pending& d = call.pending;
+    d.sums = sums;
+    d.row = call.p.row0 + row;
+    d.end = d.row + rows;
+    d.col = call.col;
+    d.c_bytes = e.c_stride * kSize;
+    d.c = static_cast<char*>(e.c) + call.col * kSize;
+    if constexpr (E::kRowTable) d.rows = e.rows;
+    d.live = static_cast<int>(live < 16 ? live : 16);
+    if (kPlainBf16 && e.plain)
+      d.how = live < 16 ? kCut : call.p.far_c == kFarStreamed && kColTiles % 2 == 0 ? kStreamed : kWhole;
+  }
+
+  // `count` more rows of sums to C; within the steps of a block only the most usual way is at hand.
+  template <int kColTiles>
+  static TSR_INLINE void put_rows(Pending& d, const AmxArgs& p, long long count) {
+    const long long row = d.row, end = d.end - row < count ? d.end : row + count;
+    const char* const sums = d.sums;
+    d.row = end;
+    d.sums = sums + (end - row) * kRowBytes;
+    if constexpr (kPlainBf16) {
+      if (d.how == kWhole) return put_bf16<kColTiles, kWhole>(d, sums, row, end);
     }
-    char* sums = reinterpret_cast<char*>(p.partial);
-    each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+    put_otherwise<kColTiles>(d, *p.epilogue, sums, row, end);
+  }
+
+  template <int kColTiles>
+  static __attribute__((noinline)) void put_all(Pending& d, const AmxArgs& p) {
+    put_rows<kColTiles>(d, p, d.end - d.row);
+  }
+
+  template <int kColTiles>
+  static __attribute__((noinline)) void put_otherwise(const Pending& d, const EpilogueArgs& e,
+                                                      const char* sums, long long row, long long end) {
+    if constexpr (kPlainBf16) {
+      if (d.how == kCut) return put_bf16<kColTiles, kCut>(d, sums, row, end);
+      if (kColTiles % 2 == 0 && d.how == kStreamed) return put_bf16<kColTiles, kStreamed>(d, sums, row, end);
+    }
+    put_steps<kColTiles>(d, e, sums, row, end);
+  }
+
+  template <int kColTiles>
+  static TSR_INLINE void put_steps(const Pending& d, const EpilogueArgs& e, const char* sums, long long row,
+                                   long long end) {
+    const long long* const rows = d.rows;
+    const long long col = d.col;
+    const int live = d.live;
+    for (; row < end; ++row, sums += kRowBytes) {
+      if constexpr (E::kRowTable) {
+        if (rows[row] < 0) continue;
+      }
       each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
-        tile_store<i * kN + j>(sums + (i * kN + j) * 1024, 64);
+        E::store(load_whole<Vec<16>::U>(sums + j * 64), e, row, col + 16 * j, j < kColTiles - 1 ? 16 : live);
       });
-    });
-    const EpilogueArgs& e = *p.epilogue;
-    if constexpr (E::kNoSteps && Config::type_out == Type::bf16 && !kInt) {
-      if (e.plain) {
-        const long long last = p.cols - 16 * (kColTiles - 1);
-        return last >= 16 ? table_bf16<kRowTiles, kColTiles, true>(sums, p, row, 16)
-                          : table_bf16<kRowTiles, kColTiles, false>(sums, p, row, static_cast<int>(last));
-      }
-    }
-    for (int i = 0; i < kRowTiles; ++i) {
-      for (int r = 0; r < 16; ++r) {
-        const long long at = p.row0 + row + 16 * i + r;
-        if (e.rows[at] < 0) continue;
-        for (int j = 0; j < kColTiles; ++j) {
-          const long long left = p.cols - 16 * j;
-          E::store(load_whole<Vec<16>::U>(sums + (i * kN + j) * 1024 + r * 64), e, at, p.col0 + 16 * j,
-                   left < 16 ? static_cast<int>(left) : 16);
-        }
-      }
     }
   }
 
-  // Rows of C as the table says; of the last column of tiles `live` columns.
-  template <int kRowTiles, int kColTiles, bool kWhole>
-  static TSR_INLINE void table_bf16(const char* sums, const AmxArgs& p, long long row, int live) {
-    const EpilogueArgs& e = *p.epilogue;
-    const long long* rows = e.rows + p.row0 + row;
-    char* c = static_cast<char*>(e.c) + p.col0 * 2;
-    const long long c_bytes = e.c_stride * 2;
-    for (int i = 0; i < kRowTiles; ++i, sums += kN * 1024) {
-      for (int r = 0; r < 16; ++r, ++rows) {
-        if (*rows < 0) continue;
-        char* to = c + *rows * c_bytes;
-        if constexpr (kWhole && kColTiles % 2 == 0) {
-          if (p.far_c == kFarStreamed) {
-            stream_row<kColTiles>(to, sums + r * 64);
-            continue;
-          }
-        }
-        each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
-          const Vec<16>::H h = to_bf16(load_whole<Vec<16>::F>(sums + j * 1024 + r * 64));
-          if constexpr (kWhole || j < kColTiles - 1) {
-            store_whole(to + j * 32, h);
-          } else {
-            store_part(reinterpret_cast<unsigned short*>(to + j * 32), live, h);
-          }
-        });
+  // Two tiles of columns at a time, if they are whole.
+  template <int kColTiles, How kHow>
+  static TSR_INLINE void put_bf16(const Pending& d, const char* sums, long long row, long long end) {
+    constexpr int kTiles = kColTiles - (kHow == kCut);
+    const long long* const rows = d.rows;
+    const long long c_bytes = d.c_bytes;
+    char* const first = d.c;
+    const int live = d.live;
+    for (; row < end; ++row, sums += kRowBytes) {
+      long long at = row;
+      if constexpr (E::kRowTable) {
+        at = rows[row];
+        if (at < 0) continue;
       }
+      char* const c = first + at * c_bytes;
+      each_tile<kTiles / 2>([&]<int j>() __attribute__((always_inline)) {
+        const Vec<16>::U line = to_bf16_line(sums + 128 * j);
+        kHow == kStreamed ? stream_whole(c + 64 * j, line) : store_whole(c + 64 * j, line);
+      });
+      if constexpr (kTiles % 2 == 1) store_whole(c + 32 * (kTiles - 1), to_bf16(sums + 64 * (kTiles - 1)));
+      if constexpr (kHow == kCut)
+        store_part(reinterpret_cast<unsigned short*>(c + 32 * kTiles), live, to_bf16(sums + 64 * kTiles));
     }
+  }
+
+  // The sums of blocks along k are kept; others are at hand until the next block is done.
+  static TSR_INLINE char* sums_of(Call& call, long long row) {
+    if (!call.p.first || !call.p.last) return call.sums + row * kRowBytes;
+    if constexpr (kDelays) call.odd = !call.odd;
+    return call.sums + call.odd * (16 * kM * kRowBytes);
   }
 
   template <int kRowTiles, int kColTiles>
-  static __attribute__((noinline)) void block(const AmxArgs& p, long long row) {
-    // A last row tile that is not whole was copied, zeros behind its rows.
-    const bool copied = kRowTiles == 1 && row == p.last_row;
-    const char* left = copied ? static_cast<const char*>(p.last_tile)
-                              : static_cast<const char*>(p.left) + row / 16 * p.left_tile_bytes;
-    const long long stride = copied ? 64 : p.left_stride, next = p.left_tile_bytes;
-    const long long advance = copied ? 1024 : p.left_step_bytes;
-    const char* right = static_cast<const char*>(p.right);
-    char* sums = reinterpret_cast<char*>(p.partial) + row / 16 * (kN * 1024);
+  static __attribute__((noinline)) void block(Call& call, long long row) {
+    const AmxArgs& p = call.p;
+    char* sums = sums_of(call, row);
     each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
       each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
-        if (p.first) {
+        if (kTable || p.first) {
           tile_zero<i * kN + j>();
         } else {
-          tile_load<i * kN + j>(sums + (i * kN + j) * 1024, 64);
+          tile_load<i * kN + j>(sums + 16 * i * kRowBytes + 64 * j, kRowBytes);
         }
       });
     });
-    for (long long s = p.steps; s > 0; --s) {
-      const char* ahead = left + p.prefetch;
-      for (int r = p.prefetch_rows; r > 0; --r, ahead += stride) __builtin_prefetch(ahead, 0, 2);
-      step<kRowTiles, kColTiles>(left, stride, next, right);
-      left += advance;
-      right += Config::tile_n * 64;
+    Pending& pending = call.pending;
+    const long long steps = p.steps + (kTails ? p.tails : 0), waiting = pending.end - pending.row;
+    constexpr bool kWholeBlock = kRowTiles == kM && kColTiles == kN;
+    if constexpr (kDelays && kWholeBlock) {
+      const long long rows = waiting <= steps || steps == 0 ? 1 : (waiting + steps - 1) / steps;
+      all_steps<kRowTiles, kColTiles>(
+          call, row, [&]() __attribute__((always_inline)) { put_rows<kColTiles>(pending, p, rows); });
+    } else {
+      all_steps<kRowTiles, kColTiles>(call, row, [] {});
     }
-    if (p.tail) {
-      const char* tail = copied ? left : static_cast<const char*>(p.left_tail) + row / 16 * 1024;
-      step<kRowTiles, kColTiles>(tail, 64, 1024, right);
-    }
+    if (kDelays && pending.row < pending.end) put_all<kColTiles>(pending, p);
+    const long long rows_left = p.rows - row;
     if constexpr (kDirect) {
-      if (p.last && p.epilogue->plain && row + 16 * kRowTiles <= p.rows && 16 * kColTiles <= p.cols) {
+      if (p.last && p.epilogue->plain && rows_left >= 16 * kRowTiles && call.cols >= 16 * kColTiles) {
         const long long c_bytes = p.epilogue->c_stride * 4;
-        char* c = static_cast<char*>(p.epilogue->c) + (p.row0 + row) * c_bytes + p.col0 * 4;
+        char* c = static_cast<char*>(p.epilogue->c) + (p.row0 + row) * c_bytes + call.col * 4;
         each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
           each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
             tile_store<i * kN + j>(c + 16 * i * c_bytes + j * 64, c_bytes);
@@ -197,78 +254,90 @@ struct Amx {
     }
     each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
       each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
-        tile_store<i * kN + j>(sums + (i * kN + j) * 1024, 64);
+        tile_store<i * kN + j>(sums + 16 * i * kRowBytes + 64 * j, kRowBytes);
       });
     });
     if (!p.last) return;
-    if constexpr (kDirectBf16) {
-      if (p.epilogue->plain && row + 16 * kRowTiles <= p.rows && 16 * kColTiles <= p.cols) {
-        return store_bf16<kRowTiles, kColTiles>(sums, p, row);
+    if constexpr (kSwap) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kRowTiles; ++i) {
+#pragma GCC unroll 4
+        for (int j = 0; j < kColTiles; ++j)
+          store(reinterpret_cast<unsigned*>(sums + 16 * i * kRowBytes + 64 * j), call, row + 16 * i, 16 * j);
       }
+    } else {
+      set_pending<kColTiles>(call, sums, row, rows_left < 16 * kRowTiles ? rows_left : 16 * kRowTiles);
+      if (!kDelays || !kWholeBlock || steps < kLeastSteps) put_all<kColTiles>(pending, p);
     }
-#pragma GCC unroll 4
-    for (int i = 0; i < kRowTiles; ++i) {
-#pragma GCC unroll 4
-      for (int j = 0; j < kColTiles; ++j) {
-        store(reinterpret_cast<unsigned*>(sums + (i * kN + j) * 1024), p, row + 16 * i, 16 * j);
+  }
+
+  template <int kRowTiles, int kColTiles, class F>
+  static TSR_INLINE void all_steps(Call& call, long long row, const F& meanwhile) {
+    const AmxArgs& p = call.p;
+    if constexpr (kTable) return table_steps<kRowTiles, kColTiles>(call, row, meanwhile);
+    // A last row tile that is not whole was copied, zeros behind its rows.
+    const bool last = kRowTiles == 1 && row == p.last_row;
+    const bool kept = call.kept && !last;
+    const long long copy_next = p.steps * 1024;
+    char* const copies = static_cast<char*>(p.copy) + row / 16 * copy_next;
+    const char* left = last   ? static_cast<const char*>(p.last_tile)
+                       : kept ? copies
+                              : static_cast<const char*>(p.left) + row / 16 * p.left_tile_bytes;
+    const long long stride = last || kept ? 64 : p.left_stride, next = kept ? copy_next : p.left_tile_bytes;
+    const long long advance = last || kept ? 1024 : p.left_step_bytes;
+    char* copy = p.copy && !last && !kept ? copies : nullptr;
+    const char *right = call.right, *ahead = call.ahead;
+    for (long long s = p.steps; s > 0; --s, ahead += 64) {
+      for (int r = 0; r < call.ahead_rows; ++r) __builtin_prefetch(ahead + r * p.ahead_stride, 0, 2);
+      step<kRowTiles, kColTiles>(left, stride, next, copy, copy_next, right, meanwhile);
+      left += advance;
+      if (copy) copy += 1024;
+      right += Config::tile_n * 64;
+    }
+    if (p.tail) {
+      const char* tail = last ? left : static_cast<const char*>(p.left_tail) + row / 16 * 1024;
+      step<kRowTiles, kColTiles>(tail, 64, 1024, nullptr, 0, right, [] {});
+    }
+  }
+
+  template <int kRowTiles, int kColTiles, class F>
+  static TSR_INLINE void table_steps(Call& call, long long row, const F& meanwhile) {
+    const AmxArgs& p = call.p;
+    const char* lefts[kRowTiles];
+    each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+      lefts[i] = static_cast<const char*>(p.left) + p.tile_at[row / 16 + i];
+    });
+    const long long stride = p.left_stride;
+    const char* right = call.right;
+    const long long* at = p.step_at;
+    for (long long s = p.steps; s > 0; --s, ++at, right += Config::tile_n * 64) {
+      step_at<kRowTiles, kColTiles, false>(lefts, *at, stride, right, meanwhile);
+    }
+    if constexpr (kTails) {
+      for (long long s = p.tails; s > 0; --s, ++at, right += Config::tile_n * 64) {
+        step_at<kRowTiles, kColTiles, true>(lefts, *at, stride, right, meanwhile);
       }
     }
   }
 
-  template <int kRowTiles, int kColTiles>
-  static TSR_INLINE void store_bf16(const char* sums, const AmxArgs& p, long long row) {
-    char* c = static_cast<char*>(p.epilogue->c) + ((p.row0 + row) * p.epilogue->c_stride + p.col0) * 2;
-    const long long c_bytes = p.epilogue->c_stride * 2;
-    for (int i = 0; i < kRowTiles; ++i) {
-      for (int r = 0; r < 16; ++r, c += c_bytes) {
-        if constexpr (kColTiles % 2 == 0) {
-          if (p.far_c == kFarStreamed) {
-            stream_row<kColTiles>(c, sums + i * (kN * 1024) + r * 64);
-            continue;
-          }
-        }
-#pragma GCC unroll 8
-        for (int j = 0; j < kColTiles; ++j) {
-          store_whole(c + j * 32, to_bf16(load_whole<Vec<16>::F>(sums + (i * kN + j) * 1024 + r * 64)));
-        }
-      }
-    }
-  }
-
-  // A row of tiles past the caches, two at a time.
-  template <int kColTiles>
-  static TSR_INLINE void stream_row(char* c, const char* sums) {
-#pragma GCC unroll 4
-    for (int j = 0; j < kColTiles; j += 2) {
-      Vec<16>::U line;
-      asm("vcvtne2ps2bf16 %1, %2, %0"
-          : "=v"(line)
-          : "v"(load_whole<Vec<16>::F>(sums + j * 1024)), "v"(load_whole<Vec<16>::F>(sums + (j + 1) * 1024)));
-      stream_whole(c + j * 32, line);
-    }
-  }
-
-  // One 16 x 16 tile of sums to C. Rows are rows of C, or columns when the operands are exchanged.
-  static __attribute__((noinline)) void store(unsigned* sums, const AmxArgs& p, long long row,
+  // One 16 x 16 tile of sums to C, whose columns are its rows.
+  static __attribute__((noinline)) void store(unsigned* sums, const Call& call, long long row,
                                               long long col) {
-    const long long rows_left = p.rows - row, cols_left = p.cols - col;
+    const AmxArgs& p = call.p;
+    const long long rows_left = p.rows - row, cols_left = call.cols - col;
     const int rows = rows_left < 16 ? static_cast<int>(rows_left) : 16;
     const int cols = cols_left < 16 ? static_cast<int>(cols_left) : 16;
-    if constexpr (kSwap) {
-      using U = Vec<16>::U;
-      U v[16];
+    using U = Vec<16>::U;
+    U v[16];
 #pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) v[i] = load_whole<U>(sums + 16 * i);
-      transpose<16>(v);
-      if constexpr (E::kLight) {
-        if (rows == 16 && cols == 16) return store_rows(v, *p.epilogue, p.col0 + col, p.row0 + row);
-      }
-#pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) store_whole(sums + 16 * i, v[i]);
-      E::store_tile(sums, 16, *p.epilogue, p.col0 + col, p.row0 + row, cols, rows);
-    } else {
-      E::store_tile(sums, 16, *p.epilogue, p.row0 + row, p.col0 + col, rows, cols);
+    for (int i = 0; i < 16; ++i) v[i] = load_whole<U>(sums + Config::tile_n * i);
+    transpose<16>(v);
+    if constexpr (E::kLight) {
+      if (rows == 16 && cols == 16) return store_rows(v, *p.epilogue, call.col + col, p.row0 + row);
     }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) store_whole(sums + Config::tile_n * i, v[i]);
+    E::store_tile(sums, Config::tile_n, *p.epilogue, call.col + col, p.row0 + row, cols, rows);
   }
 
   static TSR_INLINE void store_rows(Vec<16>::U (&v)[16], const EpilogueArgs& e, long long row,
@@ -290,25 +359,49 @@ struct Amx {
     asm("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(f));
     return h;
   }
-
-  template <int kColTiles>
-  static TSR_INLINE void rows_of(const AmxArgs& p) {
-    long long row = 0;
-    if constexpr (kTable) {
-      for (; row + 16 * kM <= p.rows; row += 16 * kM) table_block<kM, kColTiles>(p, row);
-      for (; row < p.rows; row += 16) table_block<1, kColTiles>(p, row);
-      return;
-    }
-    // Whole blocks of kM row tiles, then single tiles; the copied last tile goes alone.
-    const long long in_place = p.last_tile ? p.last_row : p.rows;
-    for (; row + 16 * kM <= in_place; row += 16 * kM) block<kM, kColTiles>(p, row);
-    for (; row < p.rows; row += 16) block<1, kColTiles>(p, row);
+  static TSR_INLINE Vec<16>::H to_bf16(const char* sums) { return to_bf16(load_whole<Vec<16>::F>(sums)); }
+  static TSR_INLINE Vec<16>::U to_bf16_line(const char* sums) {
+    Vec<16>::U line;
+    asm("vcvtne2ps2bf16 %1, %2, %0"
+        : "=v"(line)
+        : "v"(load_whole<Vec<16>::F>(sums)), "v"(load_whole<Vec<16>::F>(sums + 64)));
+    return line;
   }
 
   template <int kColTiles>
-  static TSR_INLINE void dispatch(const AmxArgs& p) {
-    if (p.cols > (kColTiles - 1) * 16) return rows_of<kColTiles>(p);
-    if constexpr (kColTiles > 1) dispatch<kColTiles - 1>(p);
+  static TSR_INLINE void rows_of(Call& call) {
+    const AmxArgs& p = call.p;
+    // Whole blocks of kM row tiles, then single tiles; a copied last tile goes alone.
+    const long long in_place = !kTable && p.last_tile ? p.last_row : p.rows;
+    long long row = 0;
+    for (; row + 16 * kM <= in_place; row += 16 * kM) block<kM, kColTiles>(call, row);
+    for (; row < p.rows; row += 16) block<1, kColTiles>(call, row);
+    // Panels of as many column tiles follow, or the last, which may have fewer.
+    if (kDelays && call.cols <= 2 * Config::tile_n) put_all<kColTiles>(call.pending, p);
+  }
+
+  template <int kColTiles>
+  static TSR_INLINE void dispatch(Call& call) {
+    if (call.cols > (kColTiles - 1) * 16) return rows_of<kColTiles>(call);
+    if constexpr (kColTiles > 1) dispatch<kColTiles - 1>(call);
+  }
+
+  static TSR_INLINE void run(const AmxArgs& p) {
+    Call call{p, static_cast<const char*>(p.right), reinterpret_cast<char*>(p.partial), p.col0, p.cols};
+    const long long panels = (p.cols + Config::tile_n - 1) / Config::tile_n;
+    const int share = p.ahead_rows == 0 ? 0 : static_cast<int>((p.ahead_rows + panels - 1) / panels);
+    int ahead = 0;
+    while (call.cols > 0) {
+      call.ahead = static_cast<const char*>(p.ahead) + ahead * p.ahead_stride;
+      call.ahead_rows = p.ahead_rows - ahead < share ? p.ahead_rows - ahead : share;
+      ahead += call.ahead_rows;
+      dispatch<kN>(call);
+      call.kept = p.copy != nullptr;
+      call.right += p.right_panel_bytes;
+      call.sums += p.partial_panel_bytes;
+      call.col += Config::tile_n;
+      call.cols -= Config::tile_n;
+    }
   }
 };
 
@@ -317,7 +410,7 @@ TSR_INLINE void cpu_amx(const void* args) {
   if constexpr (requires { Config::gradient; }) {
     AmxGradient<Config>::run(*static_cast<const AmxGradientArgs*>(args));
   } else {
-    Amx<Config>::template dispatch<Amx<Config>::kN>(*static_cast<const AmxArgs*>(args));
+    Amx<Config>::run(*static_cast<const AmxArgs*>(args));
   }
 }
 

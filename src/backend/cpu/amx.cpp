@@ -66,7 +66,7 @@ class AmxKernel : public PartKernel {
   static constexpr int64_t kPackRows = 64;
   // A panel's chunk of this many steps, and the row tiles that pass it, share L1; with fewer passes the sums
   // that go to memory between chunks cost more than that saves.
-  static constexpr int64_t kChunkSteps = 16, kLeastPasses = 4;
+  static constexpr int64_t kChunkSteps = 8, kLeastPasses = 4;
 
   int busy_threads() const {
     return static_cast<int>(
@@ -184,6 +184,7 @@ class AmxKernel : public PartKernel {
     char* left_space = sums + plan_.sums_bytes;
     char* own_panels = left_space + plan_.left_bytes;
     auto* table = reinterpret_cast<long long*>(own_panels + plan_.right_bytes);
+    char* copy = plan_.copies_left ? own_panels + plan_.right_bytes + plan_.table_bytes : nullptr;
     const char* left = plan_.swap ? group_b(buffers, group) : group_a(buffers, group);
     const char* right = plan_.swap ? group_a(buffers, group) : group_b(buffers, group);
     const char* prepacked = static_cast<const char*>(buffers.b) + group * plan_.packed_group_bytes();
@@ -217,8 +218,13 @@ class AmxKernel : public PartKernel {
           char* block_sums = sums + (plan_.deep() ? (m0 - piece.row0) / plan_.block_rows * plan_.panels() *
                                                         plan_.sums_stride()
                                                   : 0);
-          args.prefetch = plan_.prefetch && m1 < piece.row1 ? (m1 - m0) * args.left_stride : 0;
-          multiply_block(args, block, panel, n0, n1, block_sums, depth, first, last);
+          args.ahead_rows =
+              plan_.prefetch ? static_cast<int>(std::min(plan_.block_rows, piece.row1 - m1)) : 0;
+          if (args.ahead_rows > 0) {
+            args.ahead_stride = plan_.left.lane_stride * bytes_of(plan_.left.type);
+            args.ahead = left + m1 * args.ahead_stride + k0 * bytes_of(plan_.left.type);
+          }
+          multiply_block(args, block, panel, n0, n1, block_sums, copy, depth, first, last);
         }
       }
     }
@@ -228,33 +234,35 @@ class AmxKernel : public PartKernel {
   // A row block times the panels of columns [n0, n1). With plan_.right_resident all panels pass a chunk of
   // the rows, else all chunks of a panel pass the rows.
   void multiply_block(tsr::AmxArgs args, const char* block, int64_t panel, int64_t n0, int64_t n1, char* sums,
-                      int64_t depth, bool first, bool last) const {
+                      char* copy, int64_t depth, bool first, bool last) const {
     const int64_t whole = config_.pack_a ? plan_.steps_of(depth) : depth / plan_.step;
     const int64_t count = ceil_div(n1 - n0, plan_.tile_n);
     const int64_t passes = plan_.right_resident ? count : ceil_div(args.rows, plan_.tile_m);
     const int64_t chunks =
         passes < kLeastPasses ? 1 : std::max<int64_t>((whole + kChunkSteps / 2) / kChunkSteps, 1);
     const tsr::AmxArgs start = args;
-    for (int64_t i = 0; i < count * chunks; ++i) {
-      const int64_t p = plan_.right_resident ? i % count : i / chunks,
-                    c = plan_.right_resident ? i / count : i % chunks;
-      const int64_t s = whole * c / chunks, end = whole * (c + 1) / chunks;
-      args.steps = end - s;
+    args.right_panel_bytes = panel;
+    args.partial_panel_bytes = first && last && chunks == 1 ? 0 : plan_.sums_stride();
+    auto multiply = [&](int64_t c, int64_t p, int64_t panels) {
+      const int64_t s = whole * c / chunks;
+      args.steps = whole * (c + 1) / chunks - s;
       args.left = static_cast<const char*>(start.left) + s * start.left_step_bytes;
       if (start.last_tile) args.last_tile = static_cast<const char*>(start.last_tile) + s * kTileBytes;
+      if (start.ahead) args.ahead = static_cast<const char*>(start.ahead) + s * 64;
       args.right = block + p * panel + s * 64 * plan_.tile_n;
       args.first = first && c == 0;
       args.last = last && c == chunks - 1;
       args.tail = c == chunks - 1 ? start.tail : 0;
       args.col0 = n0 + p * plan_.tile_n;
-      args.cols = std::min<int64_t>(plan_.tile_n, n1 - args.col0);
-      args.partial = reinterpret_cast<float*>(sums + p * plan_.sums_stride());
-      if (start.prefetch) {  // each panel its share of the next row block
-        const int64_t from = plan_.tile_m * p / count;
-        args.prefetch = start.prefetch + from * start.left_stride;
-        args.prefetch_rows = plan_.tile_m * (p + 1) / count - from;
-      }
+      args.cols = std::min<int64_t>(panels * plan_.tile_n, n1 - args.col0);
+      args.partial = reinterpret_cast<float*>(sums + p * args.partial_panel_bytes);
       entry_(&args);
+    };
+    if (plan_.right_resident) {
+      args.copy = copy;
+      for (int64_t c = 0; c < chunks; ++c) multiply(c, 0, count);
+    } else {
+      for (int64_t i = 0; i < count * chunks; ++i) multiply(i % chunks, i / chunks, 1);
     }
   }
 

@@ -91,7 +91,7 @@ class AmxLinesKernel : public PartKernel {
   int64_t columns() const { return ceil_div(view_.n, config_.tile_n); }
   int64_t panel_bytes() const { return steps_ * 64 * config_.tile_n; }
   int64_t packed_bytes() const { return view_.groups * columns() * panel_bytes(); }
-  int64_t sums_bytes() const { return int64_t{config_.tile_m} * config_.tile_n * 4; }
+  int64_t sums_bytes() const { return 2 * int64_t{config_.tile_m} * config_.tile_n * 4; }
   int64_t table_bytes() const {
     return round_up(static_cast<int64_t>(lines_.tile_at().size()) * kLinesTileRows *
                         static_cast<int64_t>(sizeof(long long)),
@@ -234,12 +234,10 @@ class AmxLinesKernel : public PartKernel {
       set_group(epilogue, buffers, g);
       args.far_c = far_c(streams_, epilogue.c);
       if (steps + tails > 0) lines_.copy(group_a(buffers, g), block, copy);
-      for (int64_t p = 0; p < columns(); ++p) {
-        args.right = packed + (g * columns() + p) * panel_bytes();
-        args.col0 = p * config_.tile_n;
-        args.cols = std::min<int64_t>(config_.tile_n, view_.n - args.col0);
-        entry_(&args);
-      }
+      args.right = packed + g * columns() * panel_bytes();
+      args.right_panel_bytes = panel_bytes();
+      args.cols = view_.n;
+      entry_(&args);
     }
     if (streams_) fence_stores();
   }

@@ -18,6 +18,11 @@ constexpr int64_t kBlockBytes = int64_t{4} << 20, kGroupBytes = int64_t{256} << 
 constexpr int64_t kShallowRows = 128;
 // A row block that all panels pass stays in a third of L1.
 constexpr int64_t kRowBlockBytes = int64_t{16} << 10;
+// Panels that pass a row block, for copying its rows to be worth it.
+constexpr int64_t kLeastPanels = 4;
+
+// Rows so far apart that the lines of a block of them share few of L1's sets.
+bool crowds_sets(int64_t row_bytes) { return row_bytes % 4096 == 0; }
 
 }  // namespace
 
@@ -55,11 +60,14 @@ AmxPlan::AmxPlan(const GemmView& view, const KernelConfig& config, const Instruc
       pieces.push_back({row, std::min(row + most_rows(), p.row1), p.col0, p.col1});
   }
 
-  sums_bytes = sums_stride() * panels() * (deep() ? ceil_div(std::min(rows, most_rows()), block_rows) : 1);
+  sums_bytes =
+      std::max(sums_stride() * panels() * (deep() ? ceil_div(std::min(rows, most_rows()), block_rows) : 1),
+               2 * int64_t{tile_m} * tile_n * 4);
   // Packed: all of a row block. In place: the last row tile, and the tails of k.
   const int64_t tiles = ceil_div(block_rows, 16), steps = steps_of(depth);
   left_bytes = view.a.patches ? round_up(block_rows, 16) * patch_stride(depth)
                               : (config.pack_a ? tiles * steps : steps + tiles) * kTileBytes;
+  copy_bytes = copies_left ? tiles * steps * kTileBytes : 0;
   right_bytes = view.b_prepacked ? 0 : panel_bytes_of(depth) * panels();
   table_bytes = view.c_rows ? round_up(block_rows * static_cast<int64_t>(sizeof(long long)), 64) : 0;
 }
@@ -99,7 +107,7 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
     block_cols = block;
     block_rows = std::max<int64_t>(kRowBlockBytes / (steps * 64) / tile_m, 1) * tile_m;
     const bool far = rows * row_bytes > cache;
-    prefetch = !config.pack_a && far && block_rows == tile_m;
+    prefetch = !config.pack_a && !view.a.patches && far && block_rows == tile_m;
   } else {
     block_rows = block;
     const int64_t bytes = rows <= block_rows ? kGroupBytes : kBlockBytes;
@@ -107,6 +115,8 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
   }
   block_rows = std::min(block_rows, round_up(rows, 16));
   block_cols = std::min(block_cols, round_up(cols, tile_n));
+  copies_left = right_resident && !config.pack_a && !view.a.patches && crowds_sets(row_bytes) &&
+                panels() >= kLeastPanels;
 }
 
 // The streaming operand is cut among the threads, or the resident one where that has too few tiles.

@@ -42,6 +42,7 @@ struct AmxPlan {
   int64_t step;           // k elements of one tile
   int tile_m, tile_n;
   bool right_resident = false;
+  bool copies_left = false;                           // the first panel's tiles of rows, for the others
   bool prefetch = false;                              // the next row block is asked for while one is used
   int64_t depth = 0, block_rows = 0, block_cols = 0;  // of a block
   std::vector<AmxPiece> pieces;                       // of one group's C
@@ -56,9 +57,9 @@ struct AmxPlan {
   int64_t sums_stride() const;  // of one panel and row block
 
   // Bytes of a thread's workspace: sums between blocks of k, rows of the left operand, panels of the right
-  // one, where rows of C lie.
-  int64_t sums_bytes = 0, left_bytes = 0, right_bytes = 0, table_bytes = 0;
-  int64_t thread_bytes() const { return sums_bytes + left_bytes + right_bytes + table_bytes; }
+  // one, where rows of C lie, tiles of the left operand.
+  int64_t sums_bytes = 0, left_bytes = 0, right_bytes = 0, table_bytes = 0, copy_bytes = 0;
+  int64_t thread_bytes() const { return sums_bytes + left_bytes + right_bytes + table_bytes + copy_bytes; }
 
  private:
   void choose_blocks(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);

@@ -90,6 +90,38 @@ TEST_P(AmxTest, ChunksOfKAndPrefetchedRows) {
   expect_right(config + " swap_ab=1", "gemm m=103 n=345 k=1610 layout=rcr dtype=" + dtype);
 }
 
+// Rows a multiple of pages apart: the first of several panels leaves their tiles to the others. Tails of k,
+// rows that fill no tile, and a last panel of fewer columns among them.
+TEST_P(AmxTest, TilesOfCrowdedRowsAreLeftToTheOtherPanels) {
+  const std::string dtype = GetParam().dtype;
+  const std::string config =
+      std::string("tile=32x32 inst=") + GetParam().inst + (in_place("rcr", false, dtype) ? "" : " pack_a=1");
+  for (const char* sizes : {"m=75 n=200 k=4096 lda=4096 ldb=4096", "m=70 n=141 k=1000 lda=8192 ldb=8192",
+                            "m=9 n=130 k=37 lda=4096 ldb=4096", "m=64 n=128 k=256 lda=4096 ldb=4096"}) {
+    expect_right(config, std::string("gemm ") + sizes + " layout=rcr dtype=" + dtype);
+  }
+  expect_right(config + " swap_ab=1", "gemm m=200 n=75 k=4096 lda=4096 ldb=4096 layout=rcr dtype=" + dtype);
+}
+
+// Few steps and many, one panel and several, rows and columns that fill no tile: the sums of one block
+// wait for the next, which may be smaller, or there is none.
+TEST_P(AmxTest, SumsWaitForTheNextBlock) {
+  const int step = std::string(GetParam().inst) == "16x16x64" ? 64 : 32;
+  for (const char* tile : {"32x32", "64x16", "16x64"}) {
+    for (const int steps : {1, 2, 3, 4, 7, 40}) {
+      for (const char* mn : {"m=64 n=96", "m=49 n=80", "m=33 n=70", "m=100 n=40", "m=16 n=200", "m=96 n=9"}) {
+        const std::string sizes =
+            std::string(mn) + " k=" + std::to_string(steps * step - (steps > 3 ? 5 : 0));
+        for (const char* rest : {"", "epilogue=bias,relu", "alpha=2 beta=-1", "out=f32 epilogue=bias"}) {
+          expect_right(std::string("tile=") + tile + " inst=" + GetParam().inst +
+                           (in_place("rcr", false, GetParam().dtype) ? "" : " pack_a=1"),
+                       "gemm " + sizes + " layout=rcr dtype=" + GetParam().dtype + ' ' + rest);
+        }
+      }
+    }
+  }
+}
+
 TEST_P(AmxTest, BatchesStridesAlphaBeta) {
   everywhere("32x32", "", "m=35 n=40 k=69",
              "batch=3 lda=80 ldb=81 ldc=47 stride_a=6000 stride_c=2000 beta=1");
