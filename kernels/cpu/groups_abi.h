@@ -39,7 +39,8 @@ enum class GroupsPhase : int {
 struct GroupsArgs {
   const void* in;     // what is read around each line
   const void* other;  // the filter, K of all groups x taps x C of a group; or the operand that is walked
-  // Per chunk [taps_d][taps_h][inner][taps_w][tile_n]; inner in pairs where words hold two channels.
+  // Per chunk [taps_d][taps_h][inner][taps_w][tile_n]; inner in pairs where words hold two channels, and in
+  // pairs again where groups_folds() says so.
   float* panels;
   long long panel_part;  // floats from one part of sums to the next
   int parts;             // that GroupsPhase::finish adds up, in order

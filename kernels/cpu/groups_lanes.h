@@ -22,6 +22,13 @@ constexpr int groups_lanes(int inner, int outer, int lanes, bool dot) {
   return used;
 }
 
+// How many steps along the inner channels of the operand read lie side by side in a vector, whose lanes are
+// channels of one group of the operand walked: a broadcast of so many elements feeds all of them, with
+// nothing to choose, and their sums are added up at last. 1: none do.
+constexpr int groups_folds(int steps, int outer, int lanes) {
+  return steps > 1 && steps % 2 == 0 && outer * 2 == lanes ? 2 : 1;
+}
+
 // What so many elements, each as wide as a lane once it is read, take of vectors in memory: bf16 is chosen
 // from words of 32 where a processor has them.
 constexpr int groups_loads(int reach, int lanes, bool words) {

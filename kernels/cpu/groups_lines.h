@@ -13,7 +13,7 @@ struct GroupsLines {
   using F = typename M::F;
   using U = typename M::U;
   using Chunk = typename M::Chunk;
-  static constexpr int L = M::L, V = M::V, kTaps = M::kTaps;
+  static constexpr int L = M::L, V = M::V, kSums = M::kSums, kTaps = M::kTaps;
   static constexpr long long kSlot = M::kSlot;
   static constexpr int kUnit = M::kBackward ? M::kStride : 1;
   static constexpr int B = (C::tile_m + kUnit - 1) / kUnit * kUnit;        // columns of a tile
@@ -127,6 +127,17 @@ struct GroupsLines {
       if (kWhole && at.whole) return store_joined<kEdge>(at, acc);
     }
     each<B>([&](auto b) __attribute__((always_inline)) { M::in_order(acc[b.value]); });
+    if constexpr (M::kFolds == 1) {
+      put<kEdge, kWhole>(at, acc);
+    } else {
+      F sums[B][kSums];
+      each<B>([&](auto b) __attribute__((always_inline)) { M::fold(acc[b.value], sums[b.value]); });
+      put<kEdge, kWhole>(at, sums);
+    }
+  }
+
+  template <bool kEdge, bool kWhole>
+  static TSR_INLINE void put(const Job& at, const F (&acc)[B][kSums]) {
     if (kWhole && !M::kBlocked && E::kNoSteps && at.whole) {
       const EpilogueArgs& e = at.args->epilogue;
       constexpr int kSize = bytes_of(C::type_out);
@@ -139,16 +150,16 @@ struct GroupsLines {
         char* to = out;
         out += stride;
         if (kEdge && !within(at.out_col + b.value, at.out_w)) return;
-        each<V>([&](auto v) __attribute__((always_inline)) {
+        each<kSums>([&](auto v) __attribute__((always_inline)) {
           store_float<L, C::type_out>(to + v.value * L * kSize, L, acc[b.value][v.value]);
         });
       });
       return;
     }
     if (!M::kBlocked && E::kNoSteps && at.args->epilogue.plain) return store_lanes<kEdge>(at, acc);
-    alignas(64) unsigned sums[B][V][L];
-    each<B * V>([&](auto i) __attribute__((always_inline)) {
-      store_whole(sums[i.value / V][i.value % V], as_bits<L>(acc[i.value / V][i.value % V]));
+    alignas(64) unsigned sums[B][kSums][L];
+    each<B * kSums>([&](auto i) __attribute__((always_inline)) {
+      store_whole(sums[i.value / kSums][i.value % kSums], as_bits<L>(acc[i.value / kSums][i.value % kSums]));
     });
     if constexpr (M::kBlocked) {
       finish_blocks(at, sums);
@@ -177,13 +188,13 @@ struct GroupsLines {
   }
 
   template <bool kEdge>
-  static TSR_INLINE void stream_lanes(const Job& at, char* out, long long stride, const F (&acc)[B][V]) {
+  static TSR_INLINE void stream_lanes(const Job& at, char* out, long long stride, const F (&acc)[B][kSums]) {
     constexpr int kSize = bytes_of(C::type_out);
     each<B>([&](auto b) __attribute__((always_inline)) {
       char* to = out;
       out += stride;
       if (kEdge && !within(at.out_col + b.value, at.out_w)) return;
-      each<V>([&](auto v) __attribute__((always_inline)) {
+      each<kSums>([&](auto v) __attribute__((always_inline)) {
         const F sum = acc[b.value][v.value];
         if constexpr (C::type_out == Type::f32) {
           stream_whole(to + v.value * L * kSize, sum);
@@ -197,28 +208,29 @@ struct GroupsLines {
 
   // Sums that go to memory as they are, of the lanes that hold channels.
   template <bool kEdge>
-  static TSR_INLINE void store_lanes(const Job& at, const F (&acc)[B][V]) {
+  static TSR_INLINE void store_lanes(const Job& at, const F (&acc)[B][kSums]) {
     const EpilogueArgs& e = at.args->epilogue;
     constexpr int kSize = bytes_of(C::type_out);
     char* out = static_cast<char*>(e.c) + ((at.row + at.out_col) * e.c_stride + at.o) * kSize;
     const long long stride = e.c_stride * kSize;
-    int live[V];
-    each<V>([&](auto v) __attribute__((always_inline)) {
-      const long long rest = at.args->out_channels - at.o - v.value * M::kUsed;
-      live[v.value] = static_cast<int>(rest > M::kUsed ? M::kUsed : rest > 0 ? rest : 0);
+    int live[kSums];
+    each<kSums>([&](auto v) __attribute__((always_inline)) {
+      const long long rest = at.args->out_channels - at.o - v.value * M::kSumLanes;
+      live[v.value] = static_cast<int>(rest > M::kSumLanes ? M::kSumLanes : rest > 0 ? rest : 0);
     });
     each<B>([&](auto b) __attribute__((always_inline)) {
       char* to = out;
       out += stride;
       if (kEdge && !within(at.out_col + b.value, at.out_w)) return;
-      each<V>([&](auto v) __attribute__((always_inline)) {
-        store_float<L, C::type_out>(to + v.value * M::kUsed * kSize, live[v.value], acc[b.value][v.value]);
+      each<kSums>([&](auto v) __attribute__((always_inline)) {
+        store_float<L, C::type_out>(to + v.value * M::kSumLanes * kSize, live[v.value],
+                                    acc[b.value][v.value]);
       });
     });
   }
 
   // The pixels of a block's line lie one after the other in memory.
-  static __attribute__((noinline)) void finish_blocks(const Job& at, const unsigned (*sums)[V][L]) {
+  static __attribute__((noinline)) void finish_blocks(const Job& at, const unsigned (*sums)[kSums][L]) {
     const GroupsArgs& args = *at.args;
     const GroupsBlocks& blocks = args.blocks;
     constexpr int kWidth = C::block_w;
@@ -237,13 +249,13 @@ struct GroupsLines {
     }
   }
 
-  static __attribute__((noinline)) void finish(const Job& at, const unsigned (*sums)[V][L]) {
+  static __attribute__((noinline)) void finish(const Job& at, const unsigned (*sums)[kSums][L]) {
     const GroupsArgs& args = *at.args;
     for (int b = 0; b < B; ++b) {
       const long long col = at.out_col + b;
       if (!within(col, at.out_w)) continue;
-      for (int v = 0; v < V; ++v) {
-        const long long o = at.o + v * M::kUsed, end = least(o + M::kUsed, args.out_channels);
+      for (int v = 0; v < kSums; ++v) {
+        const long long o = at.o + v * M::kSumLanes, end = least(o + M::kSumLanes, args.out_channels);
         const long long from = o > at.fresh ? o : at.fresh;
         if (from >= end) continue;
         E::store(load_part(sums[b][v] + (from - o), static_cast<int>(end - from), U{}), args.epilogue,
@@ -320,7 +332,7 @@ struct GroupsLines {
         job.chunk = &chunk;
         job.o = M::first_channel(args, q);
         job.fresh = q * M::kChannels;
-        job.whole = args.epilogue.plain && M::kUsed == L && job.o + M::kChannels <= args.out_channels;
+        job.whole = args.epilogue.plain && M::kSumLanes == L && job.o + M::kChannels <= args.out_channels;
         if constexpr (kStreams) {
           constexpr int kSize = bytes_of(C::type_out);
           job.streams = (reinterpret_cast<unsigned long long>(args.epilogue.c) |

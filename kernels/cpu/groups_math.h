@@ -29,12 +29,16 @@ struct GroupsMath {
   // Products of two neighbouring channels of the operand read are added at once: 32-bit words hold both, and
   // take the place of channels.
   static constexpr bool kDot = C::inst == Inst::dpbf16;
-  static constexpr int kSteps = kDot ? kInner / 2 : kInner;
   static constexpr long long kSlot =
       static_cast<long long>(kTaps) * C::tile_n;  // floats, or words, of panel per step
   // The operand read, and the other one.
   static constexpr Type kIn = C::gradient ? C::type_b : C::type_a,
                         kOther = C::gradient ? C::type_a : C::type_b;
+  // Elements, or words, of a group's channels, and how many of them lie side by side in a vector.
+  static constexpr int kElements = kDot ? kInner / 2 : kInner;
+  static constexpr int kFolds =
+      C::gradient || C::blocked || (kIn != Type::f32 && !kDot) ? 1 : groups_folds(kElements, kOuter, L);
+  static constexpr int kSteps = kElements / kFolds;
   static constexpr int kInSize = bytes_of(kIn), kOtherSize = bytes_of(kOther);
   static_assert(!kDot || (kIn == Type::bf16 && kOther == Type::bf16 && kInner % 2 == 0 && !C::gradient));
   // All lanes take the same channel of the operand read.
@@ -42,10 +46,15 @@ struct GroupsMath {
   static_assert(!kBlocked || V == 1);
   // Lanes are the channels of a group, or of several.
   static constexpr bool kGrouped = !kBlocked && (kSteps != 1 || kOuter != 1);
-  static constexpr int kUsed = kBlocked ? L : groups_lanes(kSteps, kOuter, L, kDot), kChannels = V * kUsed;
+  static constexpr int kUsed = kBlocked     ? L
+                               : kFolds > 1 ? L / kFolds
+                                            : groups_lanes(kSteps, kOuter, L, kDot),
+                       kChannels = V * kUsed;
   static_assert(kUsed > 0);
+  // Vectors of sums on their way to memory: those of folded channels are brought together.
+  static constexpr int kSums = V % kFolds == 0 ? V / kFolds : V, kSumLanes = kChannels / kSums;
   // All lanes of a vector belong to one group: a channel of the operand read is spread to all of them.
-  static constexpr bool kSpread = kGrouped && kUsed == L && kOuter % L == 0;
+  static constexpr bool kSpread = kGrouped && (kFolds > 1 || (kUsed == L && kOuter % L == 0));
   // Which channel a lane takes is chosen by an index; else it is its own.
   static constexpr bool kChosen = kGrouped && !kSpread;
   // Every lane of a vector takes the same channel, which its address says.
@@ -281,6 +290,20 @@ struct GroupsMath {
     return v;
   }
 
+  // Two neighbours of 32 bits, in every two lanes.
+  static TSR_INLINE F spread_two_words(const char* p) {
+    struct __attribute__((packed, may_alias)) Two {
+      unsigned bits[2];
+    };
+    F x;
+#ifdef __AVX512F__
+    asm("vbroadcastsd %1, %0" : "=v"(x) : "m"(*reinterpret_cast<const Two*>(p)));
+#else
+    asm("vbroadcastsd %1, %0" : "=x"(x) : "m"(*reinterpret_cast<const Two*>(p)));
+#endif
+    return x;
+  }
+
   // Words of two bf16 as floats.
   static TSR_INLINE void split(F words, F& first, F& second) {
     first = as_float<L>(as_bits<L>(words) << 16);
@@ -320,7 +343,9 @@ struct GroupsMath {
                           __attribute__((always_inline)) { channels[c.value][v] = channels[c.value][0]; });
       } else if constexpr (kAlike) {
         const char* from = kSpread ? p + offset(chunk, v) : p;
-        if constexpr (kDot) {
+        if constexpr (kFolds == 2) {
+          x[v] = spread_two_words(from);
+        } else if constexpr (kDot) {
           x[v] = spread_word(from);
         } else if constexpr (kAtOnce == 2) {
           split(spread_word(from), channels[0][v], channels[1][v]);
@@ -382,6 +407,25 @@ struct GroupsMath {
 #else
   static constexpr bool kJoins = false;
 #endif
+
+  // Sums of neighbouring lanes, of two vectors side by side, or of one in the lower half of the lanes.
+  struct Evens {
+    static constexpr int at(int lane) { return 2 * lane; }
+  };
+  struct Odds {
+    static constexpr int at(int lane) { return 2 * lane + 1; }
+  };
+  static TSR_INLINE void fold(const F (&acc)[V], F (&sums)[kSums]) {
+    each<kSums>([&](auto si) __attribute__((always_inline)) {
+      constexpr int s = decltype(si)::value;
+      if constexpr (kFolds == 1) {
+        sums[s] = acc[s];
+      } else {
+        const F first = acc[kSums == V ? s : 2 * s], second = acc[kSums == V ? s : 2 * s + 1];
+        sums[s] = shuffle<Evens, L>(first, second) + shuffle<Odds, L>(first, second);
+      }
+    });
+  }
 
   // Vectors of lanes in the order of channels.
   static TSR_INLINE void in_order(F (&x)[V]) {

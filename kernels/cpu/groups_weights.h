@@ -49,7 +49,7 @@ struct GroupsWeights {
     }
   }
 
-  static constexpr int kAtOnce = M::kInner / M::kSteps;
+  static constexpr int kAtOnce = M::kInner / M::kElements;
 
   // Weights of neighbouring lanes, and where words hold two channels those `next` bytes behind.
   static TSR_INLINE U weights(const char* p, long long next, Part part) {
@@ -85,6 +85,52 @@ struct GroupsWeights {
           }
         }
       }
+    }
+  }
+
+  // Lanes of one group: a channel's elements of one step lie side by side.
+  static __attribute__((noinline)) void fold_weights(const GroupsArgs& args) {
+    const long long taps = args.taps_d * args.taps_h * kTaps;
+    float* to = args.panels + args.chunk_begin * taps * M::kSteps * C::tile_n;
+    for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
+      for (long long line = 0; line < args.taps_d * args.taps_h; ++line) {
+        for (int c = 0; c < M::kSteps; ++c) {
+          for (int t = 0; t < kTaps; ++t) {
+            for (int v = 0; v < V; ++v, to += L) {
+              const long long o = M::first_channel(args, q) + v * M::kUsed;
+              if (o >= args.out_channels) {
+                store_whole(to, U{});
+                continue;
+              }
+              const long long g = C::joined > 1 ? 0 : o / M::kOuter, tap = line * kTaps + t;
+              alignas(64) unsigned words[L];
+              TSR_UNROLL for (int l = 0; l < L; ++l) words[l] =
+                  word(args, g, l / M::kFolds, c * M::kFolds + l % M::kFolds, tap, taps);
+              store_whole(to, load_whole<U>(words));
+            }
+          }
+        }
+      }
+    }
+  }
+  // The filter's element, or word of two, of channel i of a group of the operand walked and c of that read.
+  static TSR_INLINE unsigned word(const GroupsArgs& args, long long g, long long i, long long c,
+                                  long long tap, long long taps) {
+    const char* from = static_cast<const char*>(args.other);
+    struct __attribute__((packed, may_alias)) Word {
+      unsigned bits;
+    };
+    struct __attribute__((packed, may_alias)) Half {
+      unsigned short bits;
+    };
+    if constexpr (!M::kBackward) {
+      const long long at = ((g * M::kOuter + i) * taps + tap) * M::kElements + c;
+      return reinterpret_cast<const Word*>(from)[at].bits;
+    } else {
+      const long long at = ((g * M::kElements + c) * kAtOnce * taps + tap) * M::kOuter + i;
+      if constexpr (!M::kDot) return reinterpret_cast<const Word*>(from)[at].bits;
+      const Half* half = reinterpret_cast<const Half*>(from) + at;
+      return half[0].bits | static_cast<unsigned>(half[taps * M::kOuter].bits) << 16;
     }
   }
 
@@ -134,6 +180,8 @@ struct GroupsWeights {
   static TSR_INLINE void run(const GroupsArgs& args) {
     if constexpr (M::kBlocked) {
       block_weights(args);
+    } else if constexpr (M::kFolds > 1) {
+      fold_weights(args);
     } else if constexpr (M::kBackward && (M::kOuter > 1 || M::kDot)) {
       join_weights(args);
     } else {

@@ -88,6 +88,7 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
   s.outer = s.gradient ? v.m : v.n;
   s.axes = v.window->axes;
   s.block_h = s.block_w = s.vectors_read = 1;
+  s.folds = 1;
   s.steps = ceil_div(s.inner, std::max(c.inst_k, 1));
   const int64_t vector = std::clamp(c.inst_n, 1, 64);
   const WindowAxis& w = s.axes[2];
@@ -115,11 +116,17 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
                   : tsr::groups_lanes(static_cast<int>(s.steps), static_cast<int>(s.outer),
                                       static_cast<int>(vector), c.inst_k > 1);
     s.spread = s.lanes == vector && s.outer % vector == 0;
-    if (s.lanes > 0 && !s.spread && (s.steps > 1 || s.outer > 1))
+    const DType read = (s.gradient ? v.b : v.a).type;
+    if (s.lanes > 0 && !s.gradient && (read == DType::f32 || c.inst_k > 1))
+      s.folds =
+          tsr::groups_folds(static_cast<int>(s.steps), static_cast<int>(s.outer), static_cast<int>(vector));
+    if (s.folds > 1) {
+      s.lanes = vector / s.folds;
+      s.steps /= s.folds;
+    } else if (s.lanes > 0 && !s.spread && (s.steps > 1 || s.outer > 1))
       s.vectors_read = tsr::groups_loads(
           tsr::groups_reach(static_cast<int>(s.steps), static_cast<int>(s.outer), static_cast<int>(s.lanes)),
-          static_cast<int>(vector),
-          vector == 16 && c.inst_k == 1 && (s.gradient ? v.b : v.a).type == DType::bf16);
+          static_cast<int>(vector), vector == 16 && c.inst_k == 1 && read == DType::bf16);
     s.chunk = std::max<int64_t>(c.tile_n / vector * s.lanes, 1);
   }
   s.chunks = ceil_div(s.groups * s.outer, s.chunk);
@@ -136,7 +143,7 @@ bool groups_stream(const GemmView& v, const KernelConfig& c, const ArchSpec& a) 
   const bool lost = past_caches(pixel * v.m, a) || v.bytes() > static_cast<double>(a.l3.bytes);
   return !s.gradient && !s.blocked && v.epilogue.empty() &&
          (v.c.type == DType::f32 || v.c.type == DType::bf16) && lost && pixel % kCacheLine == 0 &&
-         s.chunk == c.tile_n && s.chunk * size % kCacheLine == 0;
+         s.chunk * s.folds == c.tile_n && s.chunk * size % kCacheLine == 0;
 }
 
 }  // namespace tessera

@@ -18,6 +18,7 @@ struct GroupsShape {
   int64_t inner, outer;  // channels per group of the operand read, and of the one walked
   int64_t steps;         // of one instruction along the inner channels
   int64_t lanes;         // of a vector hold channels; 0: none can
+  int64_t folds;         // lanes of a vector that take part of one channel's sum each
   bool spread;           // all lanes of a vector take the same channel of the operand read
   int vectors_read;      // that feed one vector of lanes
   int64_t chunk;         // channels of one chunk

@@ -24,11 +24,12 @@ struct Groups : CpuTerms {
     // operands of dot products no conversion.
     const bool bf16 = v.a.type == DType::bf16, even = s.inner % 2 == 0;
     const bool chosen = !s.blocked && (s.steps > 1 || s.outer > 1);
+    const bool folded = s.folds > 1;
     const bool pairs = !chosen && !s.blocked && c.tile_n % (2 * inst.n) == 0;
     const bool halves = bf16 && inst.k == 1 && inst.n == 16;  // are chosen and converted at once
     const double convert = v.a.type == DType::f32 || inst.k > 1 ? 0 : 2;
     const double choose = s.vectors_read > 2 ? 3 : 1;
-    const double share = s.spread ? t.spread_share : 1;
+    const double share = folded ? 0 : s.spread ? t.spread_share : 1;
     const double shuffle = inst.k > 1 ? (chosen ? share : 0)
                            : chosen
                                ? share * (bf16 && even && !s.gradient ? 1.5 : choose + (halves ? 0 : convert))
@@ -61,8 +62,8 @@ struct Groups : CpuTerms {
     const double stores = s.gradient ? static_cast<double>(s.chunk_floats) / inst.n
                                      : tiles * static_cast<double>(s.columns) * vectors;
     const double outputs = static_cast<double>(s.groups * s.outer);
-    const bool whole =
-        s.lanes == inst.n && (chosen ? s.groups * s.outer % s.chunk == 0 : outputs >= c.tile_n);
+    const bool whole = (folded ? vectors > 1 : s.lanes == inst.n) &&
+                       (chosen ? s.groups * s.outer % s.chunk == 0 : outputs >= c.tile_n);
     const double store = t.store_per_vector + (whole || s.gradient ? 0 : kPartOfLanes);
     w.epilogue = chunks * stores * (store + v.epilogue.count * t.step_per_vector) / w.groups;
     w.pack_b =

@@ -72,10 +72,41 @@ TEST_P(GroupsTest, PixelsSideBySide) {
   c.inst_n = c.tile_n = arch.vector_bits / 32;
   c.inst_k = c.tile_m = 1;
   const GroupsShape s = groups_shape(lower(Problem::parse("conv_bwd_data " + shape)), c);
-  EXPECT_EQ(s.joined * s.outer, s.lanes);
-  EXPECT_EQ(s.lanes, c.inst_n);
+  EXPECT_EQ(s.joined * s.outer, s.lanes * s.folds);
+  EXPECT_EQ(s.lanes * s.folds, c.inst_n);
   everywhere(shape);
   everywhere("n=1 c=2 k=2 in=5x16 filter=2x1 pad=1x0 dtype=f32 alpha=2 beta=1");
+}
+
+// Groups of half a vector of channels: each takes two steps of what is read at once. Numbers of groups that
+// fill no chunk, a vector that stays half empty, steps to memory that are not whole vectors.
+TEST_P(GroupsTest, TwoStepsOfAGroupInAVector) {
+  const int half = find_arch(GetParam().name).vector_bits / 64;
+  const std::string outer = std::to_string(half);
+  KernelConfig c;
+  c.inst_n = 2 * half;
+  c.tile_n = 4 * half;
+  c.inst_k = c.tile_m = 1;
+  for (const char* inner : {"2", "6"}) {
+    const std::string forward = std::string("c=") + inner + " k=" + outer + ' ',
+                      backward = "c=" + outer + " k=" + inner + ' ';
+    const std::string rest = "in=9x11 filter=3x3 stride=2x1 pad=1x2 dilation=1x2 dtype=f32";
+    EXPECT_EQ(groups_shape(lower(Problem::parse("conv_fwd n=2 g=5 " + forward + rest)), c).folds, 2);
+    EXPECT_EQ(groups_shape(lower(Problem::parse("conv_bwd_data n=2 g=5 " + backward + rest)), c).folds, 2);
+    for (const char* op : {"conv_fwd ", "conv_bwd_data "}) {
+      const std::string& channels = op[5] == 'f' ? forward : backward;
+      const auto right = [&](const std::string& problem, const char* tile) {
+        SCOPED_TRACE(op + problem);
+        for (const int threads : {1, 3}) testing_cpu::expect_right(*kernel(op + problem, tile, threads));
+      };
+      right("n=2 g=5 " + channels + rest, GetParam().wide);
+      right("n=1 g=4 " + channels + "in=12x17 filter=3x3 pad=1x1 dtype=f32", GetParam().narrow);
+      right("n=2 g=3 " + channels + "in=5x6x7 filter=3x2x3 stride=2x1x2 pad=1x0x1 dtype=f32 alpha=2 beta=1",
+            GetParam().widest);
+      right("n=1 g=6 " + channels + "in=7x9 filter=3x3 pad=1x1 dtype=f32 epilogue=bias,relu",
+            GetParam().wide);
+    }
+  }
 }
 
 // The first line of the result meets the last one of the image, those behind it do not.
@@ -187,6 +218,8 @@ TEST(GroupsPairs, EvenChannels) {
       {"conv_fwd n=1 g=3 c=24 k=24 in=4x7x9 filter=2x3x3 pad=1x1x1", "14x16"},       // of two groups
       {"conv_bwd_data n=2 g=5 c=10 k=6 in=14x13 filter=3x3 stride=2x1 pad=1x1", "7x32"},
       {"conv_bwd_data n=1 g=19 c=1 k=2 in=9x13 filter=3x2", "2x32"},
+      {"conv_fwd n=2 g=5 c=12 k=8 in=14x13 filter=3x3 stride=2x1 pad=1x1", "7x32"},  // two words at once
+      {"conv_bwd_data n=1 g=3 c=8 k=20 in=9x13 filter=3x2 pad=1x0", "14x16"},
       {"conv_fwd n=2 c=6 k=1 in=9x43 filter=3x3 pad=1x1", "7x16"},
       {"conv_bwd_data n=1 c=3 k=18 in=23x21 filter=7x7 stride=2x2 pad=3x3", "14x16"},  // blocks of pixels
   };
