@@ -4,6 +4,7 @@
 
 #include "cpu/abi.h"
 #include "cpu/amx_gradient.h"
+#include "cpu/amx_results.h"
 #include "cpu/amx_tiles.h"
 #include "cpu/epilogue.h"
 #include "cpu/shuffle.h"
@@ -26,17 +27,16 @@ struct Amx {
   static constexpr int kRight = kLeft + kLefts;
   static constexpr int kRights = kTails ? 1 : kN > 8 - kRight ? 8 - kRight : kN;
   static_assert(!kTails || kRight < kLeftTail);
-  static constexpr int kRowBytes = Config::tile_n * 4;  // of sums
+  static constexpr int kRowBytes = AmxResults<Config>::kRowBytes;
   static constexpr bool kSwap = Config::swap_ab;
   static constexpr bool kInt = Config::type_acc == Type::i32;
   // Signedness of the left and right operand in registers; B is never unsigned.
   static constexpr bool kLeftUnsigned = Config::type_a == Type::u8 && !kSwap;
   static constexpr bool kRightUnsigned = Config::type_a == Type::u8 && kSwap;
 
-  // Whole tiles without alpha, beta and steps need no pass over the sums, or only a conversion.
+  // Whole tiles without alpha, beta and steps need no pass over the sums.
   static constexpr bool kDirect =
       !kSwap && !E::kRowTable && E::kNoSteps && Config::type_out == Config::type_acc;
-  static constexpr bool kPlainBf16 = !kSwap && E::kNoSteps && Config::type_out == Type::bf16 && !kInt;
 
   template <int kAcc, int kA, int kB>
   static TSR_INLINE void multiply() {
@@ -92,121 +92,19 @@ struct Amx {
   static constexpr bool kDelays = kM >= 2 && kN >= 2;
   static constexpr int kLeastSteps = 3;
 
-  // How a row of sums gets into C: as bf16 without steps, of whole column tiles, or the last one cut, or past
-  // the caches; else by the epilogue.
-  enum How { kWhole, kCut, kStreamed, kSteps };
-
-  // Sums of a block on their way to C. They are put there row by row between the steps of the next block,
-  // since tiles multiply on their own meanwhile. What is found here is not looked up anew for each row.
-  struct Pending {
-    const char* sums = nullptr;       // of the next row
-    long long row = 0, end = 0;       // rows left
-    long long col = 0, c_bytes = 0;   // of C
-    char* c = nullptr;                // its column `col`
-    const long long* rows = nullptr;  // EpilogueArgs::rows
-    int live = 16;                    // columns of the last column tile
-    How how = kSteps;
-  };
   // One call: panels of columns one behind the other.
   struct Call {
     const AmxArgs& p;
     const char* right;
     char* sums;
     long long col, cols;  // of C, and how many are left from there
-    Pending pending{};
+    // The last block's, put into C between the steps of the next one: tiles multiply on their own meanwhile.
+    AmxResults<Config> pending{};
     bool odd = false;             // which of two blocks' sums come next where none are kept
     const char* ahead = nullptr;  // of the next rows of the left operand this panel's share
     int ahead_rows = 0;
     bool kept = false;  // AmxArgs::copy has the left operand's tiles
   };
-
-  // Member by member: a copy in wide words would wait for the narrow stores before it.
-  template <int kColTiles>
-  static TSR_INLINE void set_pending(Call& call, const char* sums, long long row, long long rows) {
-    const EpilogueArgs& e = *call.p.epilogue;
-    constexpr int kSize = bytes_of(Config::type_out);
-    const long long live = call.cols - 16 * (kColTiles - 1);
-    Pending& d = call.pending;
-    d.sums = sums;
-    d.row = call.p.row0 + row;
-    d.end = d.row + rows;
-    d.col = call.col;
-    d.c_bytes = e.c_stride * kSize;
-    d.c = static_cast<char*>(e.c) + call.col * kSize;
-    if constexpr (E::kRowTable) d.rows = e.rows;
-    d.live = static_cast<int>(live < 16 ? live : 16);
-    if (kPlainBf16 && e.plain)
-      d.how = live < 16 ? kCut : call.p.far_c == kFarStreamed && kColTiles % 2 == 0 ? kStreamed : kWhole;
-  }
-
-  // `count` more rows of sums to C; within the steps of a block only the most usual way is at hand.
-  template <int kColTiles>
-  static TSR_INLINE void put_rows(Pending& d, const AmxArgs& p, long long count) {
-    const long long row = d.row, end = d.end - row < count ? d.end : row + count;
-    const char* const sums = d.sums;
-    d.row = end;
-    d.sums = sums + (end - row) * kRowBytes;
-    if constexpr (kPlainBf16) {
-      if (d.how == kWhole) return put_bf16<kColTiles, kWhole>(d, sums, row, end);
-    }
-    put_otherwise<kColTiles>(d, *p.epilogue, sums, row, end);
-  }
-
-  template <int kColTiles>
-  static __attribute__((noinline)) void put_all(Pending& d, const AmxArgs& p) {
-    put_rows<kColTiles>(d, p, d.end - d.row);
-  }
-
-  template <int kColTiles>
-  static __attribute__((noinline)) void put_otherwise(const Pending& d, const EpilogueArgs& e,
-                                                      const char* sums, long long row, long long end) {
-    if constexpr (kPlainBf16) {
-      if (d.how == kCut) return put_bf16<kColTiles, kCut>(d, sums, row, end);
-      if (kColTiles % 2 == 0 && d.how == kStreamed) return put_bf16<kColTiles, kStreamed>(d, sums, row, end);
-    }
-    put_steps<kColTiles>(d, e, sums, row, end);
-  }
-
-  template <int kColTiles>
-  static TSR_INLINE void put_steps(const Pending& d, const EpilogueArgs& e, const char* sums, long long row,
-                                   long long end) {
-    const long long* const rows = d.rows;
-    const long long col = d.col;
-    const int live = d.live;
-    for (; row < end; ++row, sums += kRowBytes) {
-      if constexpr (E::kRowTable) {
-        if (rows[row] < 0) continue;
-      }
-      each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
-        E::store(load_whole<Vec<16>::U>(sums + j * 64), e, row, col + 16 * j, j < kColTiles - 1 ? 16 : live);
-      });
-    }
-  }
-
-  // Two tiles of columns at a time, if they are whole.
-  template <int kColTiles, How kHow>
-  static TSR_INLINE void put_bf16(const Pending& d, const char* sums, long long row, long long end) {
-    constexpr int kTiles = kColTiles - (kHow == kCut);
-    const long long* const rows = d.rows;
-    const long long c_bytes = d.c_bytes;
-    char* const first = d.c;
-    const int live = d.live;
-    for (; row < end; ++row, sums += kRowBytes) {
-      long long at = row;
-      if constexpr (E::kRowTable) {
-        at = rows[row];
-        if (at < 0) continue;
-      }
-      char* const c = first + at * c_bytes;
-      each_tile<kTiles / 2>([&]<int j>() __attribute__((always_inline)) {
-        const Vec<16>::U line = to_bf16_line(sums + 128 * j);
-        kHow == kStreamed ? stream_whole(c + 64 * j, line) : store_whole(c + 64 * j, line);
-      });
-      if constexpr (kTiles % 2 == 1) store_whole(c + 32 * (kTiles - 1), to_bf16(sums + 64 * (kTiles - 1)));
-      if constexpr (kHow == kCut)
-        store_part(reinterpret_cast<unsigned short*>(c + 32 * kTiles), live, to_bf16(sums + 64 * kTiles));
-    }
-  }
 
   // The sums of blocks along k are kept; others are at hand until the next block is done.
   static TSR_INLINE char* sums_of(Call& call, long long row) {
@@ -228,17 +126,18 @@ struct Amx {
         }
       });
     });
-    Pending& pending = call.pending;
+    AmxResults<Config>& pending = call.pending;
+    const EpilogueArgs& e = *p.epilogue;
     const long long steps = p.steps + (kTails ? p.tails : 0), waiting = pending.end - pending.row;
     constexpr bool kWholeBlock = kRowTiles == kM && kColTiles == kN;
     if constexpr (kDelays && kWholeBlock) {
       const long long rows = waiting <= steps || steps == 0 ? 1 : (waiting + steps - 1) / steps;
       all_steps<kRowTiles, kColTiles>(
-          call, row, [&]() __attribute__((always_inline)) { put_rows<kColTiles>(pending, p, rows); });
+          call, row, [&]() __attribute__((always_inline)) { pending.template put<kColTiles>(e, rows); });
     } else {
       all_steps<kRowTiles, kColTiles>(call, row, [] {});
     }
-    if (kDelays && pending.row < pending.end) put_all<kColTiles>(pending, p);
+    if (kDelays && pending.waiting()) pending.template put_all<kColTiles>(e);
     const long long rows_left = p.rows - row;
     if constexpr (kDirect) {
       if (p.last && p.epilogue->plain && rows_left >= 16 * kRowTiles && call.cols >= 16 * kColTiles) {
@@ -266,8 +165,10 @@ struct Amx {
           store(reinterpret_cast<unsigned*>(sums + 16 * i * kRowBytes + 64 * j), call, row + 16 * i, 16 * j);
       }
     } else {
-      set_pending<kColTiles>(call, sums, row, rows_left < 16 * kRowTiles ? rows_left : 16 * kRowTiles);
-      if (!kDelays || !kWholeBlock || steps < kLeastSteps) put_all<kColTiles>(pending, p);
+      pending.template set<kColTiles>(p, sums, p.row0 + row,
+                                      rows_left < 16 * kRowTiles ? rows_left : 16 * kRowTiles, call.col,
+                                      call.cols);
+      if (!kDelays || !kWholeBlock || steps < kLeastSteps) pending.template put_all<kColTiles>(e);
     }
   }
 
@@ -346,26 +247,13 @@ struct Amx {
       if (e.plain) {
         char* c = static_cast<char*>(e.c) + (row * e.c_stride + col) * 2;
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i, c += e.c_stride * 2) store_whole(c, to_bf16(as_float<16>(v[i])));
+        for (int i = 0; i < 16; ++i, c += e.c_stride * 2)
+          store_whole(c, AmxResults<Config>::to_bf16(as_float<16>(v[i])));
         return;
       }
     }
 #pragma GCC unroll 16
     for (int i = 0; i < 16; ++i) E::store(v[i], e, row + i, col, 16);
-  }
-
-  static TSR_INLINE Vec<16>::H to_bf16(Vec<16>::F f) {
-    Vec<16>::H h;
-    asm("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(f));
-    return h;
-  }
-  static TSR_INLINE Vec<16>::H to_bf16(const char* sums) { return to_bf16(load_whole<Vec<16>::F>(sums)); }
-  static TSR_INLINE Vec<16>::U to_bf16_line(const char* sums) {
-    Vec<16>::U line;
-    asm("vcvtne2ps2bf16 %1, %2, %0"
-        : "=v"(line)
-        : "v"(load_whole<Vec<16>::F>(sums)), "v"(load_whole<Vec<16>::F>(sums + 64)));
-    return line;
   }
 
   template <int kColTiles>
@@ -377,7 +265,7 @@ struct Amx {
     for (; row + 16 * kM <= in_place; row += 16 * kM) block<kM, kColTiles>(call, row);
     for (; row < p.rows; row += 16) block<1, kColTiles>(call, row);
     // Panels of as many column tiles follow, or the last, which may have fewer.
-    if (kDelays && call.cols <= 2 * Config::tile_n) put_all<kColTiles>(call.pending, p);
+    if (kDelays && call.cols <= 2 * Config::tile_n) call.pending.template put_all<kColTiles>(*p.epilogue);
   }
 
   template <int kColTiles>
