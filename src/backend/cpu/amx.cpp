@@ -64,9 +64,8 @@ class AmxKernel : public PartKernel {
   // Rows of a row-major right operand that are packed for all panels before the next ones: their pages fit
   // the TLB.
   static constexpr int64_t kPackRows = 64;
-  // A panel's chunk of this many steps, and the row tiles that pass it, share L1; with fewer passes the sums
-  // that go to memory between chunks cost more than that saves.
-  static constexpr int64_t kChunkSteps = 8, kLeastPasses = 4;
+  // With fewer passes the sums that go to memory between chunks cost more than those save.
+  static constexpr int64_t kLeastPasses = 4;
 
   int busy_threads() const {
     return static_cast<int>(
@@ -238,8 +237,8 @@ class AmxKernel : public PartKernel {
     const int64_t whole = config_.pack_a ? plan_.steps_of(depth) : depth / plan_.step;
     const int64_t count = ceil_div(n1 - n0, plan_.tile_n);
     const int64_t passes = plan_.right_resident ? count : ceil_div(args.rows, plan_.tile_m);
-    const int64_t chunks =
-        passes < kLeastPasses ? 1 : std::max<int64_t>((whole + kChunkSteps / 2) / kChunkSteps, 1);
+    const int64_t steps = plan_.chunk_steps;
+    const int64_t chunks = passes < kLeastPasses ? 1 : std::max<int64_t>((whole + steps / 2) / steps, 1);
     const tsr::AmxArgs start = args;
     args.right_panel_bytes = panel;
     args.partial_panel_bytes = first && last && chunks == 1 ? 0 : plan_.sums_stride();

@@ -49,7 +49,8 @@ AmxPlan::AmxPlan(const GemmView& view, const KernelConfig& config, const Instruc
       group(bytes_of(view.a.type) == 1 && !info(view.a.type).is_float ? 4 : 2),
       step(inst.k),
       tile_m(config.tile_m),
-      tile_n(config.tile_n) {
+      tile_n(config.tile_n),
+      chunk_steps(std::max<int64_t>(arch.l1.bytes * 3 / 4 / ((tile_m + tile_n) * int64_t{64}), 1)) {
   if (swap) {
     std::swap(left, right);
     std::swap(rows, cols);

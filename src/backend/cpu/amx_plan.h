@@ -41,6 +41,7 @@ struct AmxPlan {
   int group;              // elements of k in a word
   int64_t step;           // k elements of one tile
   int tile_m, tile_n;
+  int64_t chunk_steps;  // of a block of tiles whose operands share L1
   bool right_resident = false;
   bool copies_left = false;                           // the first panel's tiles of rows, for the others
   bool prefetch = false;                              // the next row block is asked for while one is used
