@@ -140,9 +140,9 @@ struct Amx {
     if (kDelays && pending.waiting()) pending.template put_all<kColTiles>(e);
     const long long rows_left = p.rows - row;
     if constexpr (kDirect) {
-      if (p.last && p.epilogue->plain && rows_left >= 16 * kRowTiles && call.cols >= 16 * kColTiles) {
-        const long long c_bytes = p.epilogue->c_stride * 4;
-        char* c = static_cast<char*>(p.epilogue->c) + (p.row0 + row) * c_bytes + call.col * 4;
+      if (p.last && e.plain && rows_left >= 16 * kRowTiles && call.cols >= 16 * kColTiles) {
+        const long long c_bytes = e.c_stride * 4;
+        char* c = static_cast<char*>(e.c) + (p.row0 + row) * c_bytes + call.col * 4;
         each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
           each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
             tile_store<i * kN + j>(c + 16 * i * c_bytes + j * 64, c_bytes);
@@ -264,8 +264,9 @@ struct Amx {
     long long row = 0;
     for (; row + 16 * kM <= in_place; row += 16 * kM) block<kM, kColTiles>(call, row);
     for (; row < p.rows; row += 16) block<1, kColTiles>(call, row);
-    // Panels of as many column tiles follow, or the last, which may have fewer.
-    if (kDelays && call.cols <= 2 * Config::tile_n) call.pending.template put_all<kColTiles>(*p.epilogue);
+    // Where no panel of as many column tiles follows.
+    if (kDelays && call.cols <= 2 * Config::tile_n - 16)
+      call.pending.template put_all<kColTiles>(*p.epilogue);
   }
 
   template <int kColTiles>

@@ -292,15 +292,10 @@ struct GroupsMath {
 
   // Two neighbours of 32 bits, in every two lanes.
   static TSR_INLINE F spread_two_words(const char* p) {
-    struct __attribute__((packed, may_alias)) Two {
-      unsigned bits[2];
-    };
-    F x;
-#ifdef __AVX512F__
-    asm("vbroadcastsd %1, %0" : "=v"(x) : "m"(*reinterpret_cast<const Two*>(p)));
-#else
-    asm("vbroadcastsd %1, %0" : "=x"(x) : "m"(*reinterpret_cast<const Two*>(p)));
-#endif
+    typedef unsigned long long __attribute__((may_alias, aligned(1))) Unaligned;
+    typedef unsigned long long __attribute__((vector_size(L * 4))) Twos;
+    F x = reinterpret_cast<F>(*reinterpret_cast<const Unaligned*>(p) - Twos{});
+    hold(x);
     return x;
   }
 
@@ -409,21 +404,12 @@ struct GroupsMath {
 #endif
 
   // Sums of neighbouring lanes, of two vectors side by side, or of one in the lower half of the lanes.
-  struct Evens {
-    static constexpr int at(int lane) { return 2 * lane; }
-  };
-  struct Odds {
-    static constexpr int at(int lane) { return 2 * lane + 1; }
-  };
   static TSR_INLINE void fold(const F (&acc)[V], F (&sums)[kSums]) {
+    static_assert(kFolds == 2);
     each<kSums>([&](auto si) __attribute__((always_inline)) {
-      constexpr int s = decltype(si)::value;
-      if constexpr (kFolds == 1) {
-        sums[s] = acc[s];
-      } else {
-        const F first = acc[kSums == V ? s : 2 * s], second = acc[kSums == V ? s : 2 * s + 1];
-        sums[s] = shuffle<Evens, L>(first, second) + shuffle<Odds, L>(first, second);
-      }
+      constexpr int v = decltype(si)::value * V / kSums, next = kSums == V ? v : v + 1;
+      sums[si.value] = shuffle<HalfBlocks<2, false>, L>(acc[v], acc[next]) +
+                       shuffle<HalfBlocks<2, true>, L>(acc[v], acc[next]);
     });
   }
 

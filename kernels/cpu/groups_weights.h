@@ -58,60 +58,60 @@ struct GroupsWeights {
     return as_bits<L>(load_floats<L, M::kOther>(p + next, part)) | u >> 16;
   }
 
-  // Backward: the lanes of one group are contiguous, groups lie apart.
-  static __attribute__((noinline)) void join_weights(const GroupsArgs& args) {
-    const char* from = static_cast<const char*>(args.other);
-    constexpr int kSize = bytes_of(M::kOther);
-    const long long taps = args.taps_d * args.taps_h * kTaps;
-    float* to = args.panels + args.chunk_begin * taps * M::kSteps * C::tile_n;
+  // f(to, o, c, tap) for every vector of panels: of step c and a tap, its lanes begin with channel o of the
+  // operand walked.
+  template <class F>
+  static TSR_INLINE void each_vector(const GroupsArgs& args, const F& f) {
+    static_assert(!M::kPairs);
+    const long long lines = args.taps_d * args.taps_h;
+    float* to = args.panels + args.chunk_begin * lines * kTaps * M::kSteps * C::tile_n;
     for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
-      for (long long line = 0; line < args.taps_d * args.taps_h; ++line) {
+      for (long long line = 0; line < lines; ++line) {
         for (int c = 0; c < M::kSteps; ++c) {
           for (int t = 0; t < kTaps; ++t) {
-            for (int v = 0; v < V; ++v, to += L) {
-              store_whole(to, U{});
-              for (int l = 0; l < M::kUsed;) {
-                const long long o = M::first_channel(args, q) + M::channel(v, l);
-                if (o >= args.out_channels) break;
-                const long long g = C::joined > 1 ? 0 : o / M::kOuter, i = o % M::kOuter;
-                const char* p =
-                    from +
-                    (((g * M::kSteps + c) * kAtOnce * taps + line * kTaps + t) * M::kOuter + i) * kSize;
-                store_part(reinterpret_cast<unsigned*>(to + l), L - l,
-                           weights(p, taps * M::kOuter * kSize, Part(least(M::kOuter - i, L))));
-                l += static_cast<int>(M::kOuter - i);
-              }
-            }
+            for (int v = 0; v < V; ++v, to += L)
+              f(to, M::first_channel(args, q) + M::channel(v, 0), c, line * kTaps + t);
           }
         }
       }
     }
   }
+  static TSR_INLINE long long group(long long o) { return C::joined > 1 ? 0 : o / M::kOuter; }
+
+  // Backward: the lanes of one group are contiguous, groups lie apart.
+  static __attribute__((noinline)) void join_weights(const GroupsArgs& args) {
+    const char* from = static_cast<const char*>(args.other);
+    constexpr int kSize = bytes_of(M::kOther);
+    const long long taps = args.taps_d * args.taps_h * kTaps;
+    each_vector(
+        args, [&](float* to, long long first, int c, long long tap) __attribute__((always_inline)) {
+          store_whole(to, U{});
+          for (int l = 0; l < M::kUsed;) {
+            const long long o = first + l;
+            if (o >= args.out_channels) break;
+            const long long i = o % M::kOuter;
+            const char* p =
+                from + (((group(o) * M::kSteps + c) * kAtOnce * taps + tap) * M::kOuter + i) * kSize;
+            store_part(reinterpret_cast<unsigned*>(to + l), L - l,
+                       weights(p, taps * M::kOuter * kSize, Part(least(M::kOuter - i, L))));
+            l += static_cast<int>(M::kOuter - i);
+          }
+        });
+  }
 
   // Lanes of one group: a channel's elements of one step lie side by side.
   static __attribute__((noinline)) void fold_weights(const GroupsArgs& args) {
     const long long taps = args.taps_d * args.taps_h * kTaps;
-    float* to = args.panels + args.chunk_begin * taps * M::kSteps * C::tile_n;
-    for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
-      for (long long line = 0; line < args.taps_d * args.taps_h; ++line) {
-        for (int c = 0; c < M::kSteps; ++c) {
-          for (int t = 0; t < kTaps; ++t) {
-            for (int v = 0; v < V; ++v, to += L) {
-              const long long o = M::first_channel(args, q) + v * M::kUsed;
-              if (o >= args.out_channels) {
-                store_whole(to, U{});
-                continue;
-              }
-              const long long g = C::joined > 1 ? 0 : o / M::kOuter, tap = line * kTaps + t;
-              alignas(64) unsigned words[L];
-              TSR_UNROLL for (int l = 0; l < L; ++l) words[l] =
-                  word(args, g, l / M::kFolds, c * M::kFolds + l % M::kFolds, tap, taps);
-              store_whole(to, load_whole<U>(words));
-            }
+    each_vector(
+        args, [&](float* to, long long o, int c, long long tap) __attribute__((always_inline)) {
+          alignas(64) unsigned words[L] = {};
+          if (o < args.out_channels) {
+            const long long g = group(o);
+            TSR_UNROLL for (int l = 0; l < L; ++l) words[l] =
+                word(args, g, l / M::kFolds, c * M::kFolds + l % M::kFolds, tap, taps);
           }
-        }
-      }
-    }
+          store_whole(to, load_whole<U>(words));
+        });
   }
   // The filter's element, or word of two, of channel i of a group of the operand walked and c of that read.
   static TSR_INLINE unsigned word(const GroupsArgs& args, long long g, long long i, long long c,

@@ -183,7 +183,6 @@ class AmxKernel : public PartKernel {
     char* left_space = sums + plan_.sums_bytes;
     char* own_panels = left_space + plan_.left_bytes;
     auto* table = reinterpret_cast<long long*>(own_panels + plan_.right_bytes);
-    char* copy = plan_.copies_left ? own_panels + plan_.right_bytes + plan_.table_bytes : nullptr;
     const char* left = plan_.swap ? group_b(buffers, group) : group_a(buffers, group);
     const char* right = plan_.swap ? group_a(buffers, group) : group_b(buffers, group);
     const char* prepacked = static_cast<const char*>(buffers.b) + group * plan_.packed_group_bytes();
@@ -193,6 +192,7 @@ class AmxKernel : public PartKernel {
     tsr::AmxArgs args{};
     args.epilogue = &epilogue;
     args.far_c = far_c(streams_, epilogue.c);
+    if (plan_.copies_left) args.copy = own_panels + plan_.right_bytes + plan_.table_bytes;
     for (int64_t n0 = piece.col0; n0 < piece.col1; n0 += plan_.block_cols) {
       const int64_t n1 = std::min(n0 + plan_.block_cols, piece.col1);
       for (int64_t k0 = 0; k0 < std::max<int64_t>(k_end, 1); k0 += plan_.depth) {
@@ -223,7 +223,7 @@ class AmxKernel : public PartKernel {
             args.ahead_stride = plan_.left.lane_stride * bytes_of(plan_.left.type);
             args.ahead = left + m1 * args.ahead_stride + k0 * bytes_of(plan_.left.type);
           }
-          multiply_block(args, block, panel, n0, n1, block_sums, copy, depth, first, last);
+          multiply_block(args, block, panel, n0, n1, block_sums, depth, first, last);
         }
       }
     }
@@ -233,7 +233,7 @@ class AmxKernel : public PartKernel {
   // A row block times the panels of columns [n0, n1). With plan_.right_resident all panels pass a chunk of
   // the rows, else all chunks of a panel pass the rows.
   void multiply_block(tsr::AmxArgs args, const char* block, int64_t panel, int64_t n0, int64_t n1, char* sums,
-                      char* copy, int64_t depth, bool first, bool last) const {
+                      int64_t depth, bool first, bool last) const {
     const int64_t whole = config_.pack_a ? plan_.steps_of(depth) : depth / plan_.step;
     const int64_t count = ceil_div(n1 - n0, plan_.tile_n);
     const int64_t passes = plan_.right_resident ? count : ceil_div(args.rows, plan_.tile_m);
@@ -242,8 +242,9 @@ class AmxKernel : public PartKernel {
     const tsr::AmxArgs start = args;
     args.right_panel_bytes = panel;
     args.partial_panel_bytes = first && last && chunks == 1 ? 0 : plan_.sums_stride();
-    auto multiply = [&](int64_t c, int64_t p, int64_t panels) {
-      const int64_t s = whole * c / chunks;
+    const int64_t panels = plan_.right_resident ? count : 1;  // of a call
+    for (int64_t i = 0; i < count / panels * chunks; ++i) {
+      const int64_t p = i / chunks, c = i % chunks, s = whole * c / chunks;
       args.steps = whole * (c + 1) / chunks - s;
       args.left = static_cast<const char*>(start.left) + s * start.left_step_bytes;
       if (start.last_tile) args.last_tile = static_cast<const char*>(start.last_tile) + s * kTileBytes;
@@ -256,12 +257,6 @@ class AmxKernel : public PartKernel {
       args.cols = std::min<int64_t>(panels * plan_.tile_n, n1 - args.col0);
       args.partial = reinterpret_cast<float*>(sums + p * args.partial_panel_bytes);
       entry_(&args);
-    };
-    if (plan_.right_resident) {
-      args.copy = copy;
-      for (int64_t c = 0; c < chunks; ++c) multiply(c, 0, count);
-    } else {
-      for (int64_t i = 0; i < count * chunks; ++i) multiply(i % chunks, i / chunks, 1);
     }
   }
 
