@@ -58,7 +58,11 @@ struct GroupsArgs {
   long long tile_block;  // tiles of a result's line that take turns over them before the next ones
   bool fetch;            // operands are larger than the caches: the next block of lines is asked for ahead
   bool fetch_line;       // the filter's gradient: the next line is asked for as a chunk passes over one
-  GroupsBlocks blocks;   // where Config says blocked
+  // Where a block of the result's lines is put together before it goes past the caches: room for two blocks
+  // of apart_bytes, which are lines of memory. Null: results are stored where they belong.
+  char* apart;
+  long long apart_bytes;
+  GroupsBlocks blocks;  // where Config says blocked
   EpilogueArgs epilogue;
 };
 

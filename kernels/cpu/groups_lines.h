@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cpu/groups_weights.h"
+#include "cpu/stream.h"
 
 namespace tsr {
 
@@ -45,10 +46,11 @@ struct GroupsLines {
     long long o, fresh;                      // first channel, and first that no other chunk stores
     bool whole;                              // all lanes go to memory as they are
     bool streams;                            // ... and in whole lines of memory
-    bool fetches;                            // something is asked for ahead
+    bool fetches;                            // something is asked for ahead, or leaves behind
     long long image, block_line;             // of blocks: the image (n, d), and the first line of pixels
     Stream<false> next_in;
     Stream<true> next_out;
+    Leaving<L> leaving;  // the block of lines before, where results are put together apart
   };
 
   // So many tiles of a line, one beside the other.
@@ -58,6 +60,7 @@ struct GroupsLines {
       if (at.fetches) {
         at.next_in.fetch();
         at.next_out.fetch();
+        at.leaving.turn();
       }
       tile<kEdge, kWhole>(at);
       at.in_col += kStep;
@@ -285,9 +288,21 @@ struct GroupsLines {
     return s;
   }
 
+  // Where line h of the plane that `at` walks begins in the result, in pixels.
+  static TSR_INLINE long long begin_of(const GroupsLine& at, long long h) {
+    const GroupsArgs& args = at.args;
+    if constexpr (M::kBlocked) {
+      const GroupsBlocks& blocks = args.blocks;
+      const long long line = least(most(blocks.origin_h + h * C::block_h, 0), blocks.result_h);
+      return (at.plane() * blocks.result_h + line) * blocks.result_w;
+    }
+    return (at.plane() * args.out_h + h) * args.out_w;
+  }
+
   static TSR_INLINE void lines(const GroupsArgs& args) {
+    GroupsArgs own = args;
     Job job;
-    job.args = &args;
+    job.args = &own;
     job.pixel = args.in_channels * M::kInSize;
     job.in_w = args.in_w;
     job.out_w = args.out_w;
@@ -312,18 +327,28 @@ struct GroupsLines {
                   at.plane(),
                   args.blocks.origin_h + at.h * C::block_h};
     };
+    Leaving<L> put;  // the block's results, where they are put together apart
+    bool other = false;
     for (long long l0 = args.line_begin, l1; l0 < args.line_end; l0 = l1) {
       l1 = groups_block_end(args, l0, least(l0 + lines, args.line_end));
       const long long l2 =
           l1 < args.line_end ? groups_block_end(args, l1, least(l1 + lines, args.line_end)) : l1;
       const long long turns =
           (l1 - l0) * (args.chunk_end - args.chunk_begin) * ((end - first) / (B / kUnit) + 1);
-      job.fetches = args.fetch;
+      job.fetches = args.fetch || args.apart;
       job.next_in = groups_next_lines<M::kInSize>(args, l1, l2, turns);
-      if (args.fetch && !M::kBlocked && !kStreams) {
-        const long long line_c = args.out_w * args.epilogue.c_stride * bytes_of(C::type_out);
-        const char* c = static_cast<const char*>(args.epilogue.c) + GroupsLine(args, l1).line() * line_c;
-        job.next_out = Stream<true>(c, c + (l2 - l1) * line_c, turns);
+      char* c = static_cast<char*>(args.epilogue.c);
+      const long long pixel = args.epilogue.c_stride * bytes_of(C::type_out);
+      if (args.apart) {
+        const GroupsLine from(args, l0), last(args, l1 - 1);
+        const long long before = begin_of(from, from.h) * pixel;
+        put = Leaving<L>(c + before, args.apart + other * args.apart_bytes,
+                         begin_of(last, last.h + 1) * pixel - before);
+        other = !other;
+        own.epilogue.c = reinterpret_cast<void*>(reinterpret_cast<long long>(put.from) - before);
+      } else if (args.fetch && !M::kBlocked && !kStreams) {
+        const char* next = c + GroupsLine(args, l1).line() * args.out_w * pixel;
+        job.next_out = Stream<true>(next, next + (l2 - l1) * args.out_w * pixel, turns);
       }
       Line block[kMostLines], *known = block;
       GroupsLine at(args, l0);
@@ -370,8 +395,12 @@ struct GroupsLines {
           }
         }
       }
+      job.leaving.finish();
+      job.leaving = put;
+      job.leaving.begin(turns);
     }
-    if constexpr (kStreams) asm volatile("sfence" ::: "memory");
+    job.leaving.finish();
+    if (kStreams || args.apart) fence_streams();
   }
 
   static TSR_INLINE void run(const GroupsArgs& args) {

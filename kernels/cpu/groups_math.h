@@ -44,23 +44,25 @@ struct GroupsMath {
   // All lanes take the same channel of the operand read.
   static constexpr bool kBlocked = C::blocked;
   static_assert(!kBlocked || V == 1);
+  // There is one group, whose channels leave lanes of the last vector empty.
+  static constexpr bool kAlone = requires { C::alone; };
   // Lanes are the channels of a group, or of several.
   static constexpr bool kGrouped = !kBlocked && (kSteps != 1 || kOuter != 1);
   static constexpr int kUsed = kBlocked     ? L
                                : kFolds > 1 ? L / kFolds
-                                            : groups_lanes(kSteps, kOuter, L, kDot),
+                                            : groups_lanes(kSteps, kOuter, L, kDot, kAlone),
                        kChannels = V * kUsed;
   static_assert(kUsed > 0);
   // Vectors of sums on their way to memory: those of folded channels are brought together.
   static constexpr int kSums = V % kFolds == 0 ? V / kFolds : V, kSumLanes = kChannels / kSums;
   // All lanes of a vector belong to one group: a channel of the operand read is spread to all of them.
-  static constexpr bool kSpread = kGrouped && (kFolds > 1 || (kUsed == L && kOuter % L == 0));
+  static constexpr bool kSpread = kGrouped && (kFolds > 1 || kAlone || (kUsed == L && kOuter % L == 0));
   // Which channel a lane takes is chosen by an index; else it is its own.
   static constexpr bool kChosen = kGrouped && !kSpread;
   // Every lane of a vector takes the same channel, which its address says.
   static constexpr bool kAlike = kBlocked || kSpread;
   // What is read for one vector serves all vectors of a chunk.
-  static constexpr bool kShared = kGrouped && kOuter % C::tile_n == 0;
+  static constexpr bool kShared = kGrouped && (kAlone || kOuter % C::tile_n == 0);
   static constexpr int kReach = kChosen ? groups_reach(kSteps, kOuter, kUsed) : L;
   // 32-bit words hold two neighbouring channels of a group, which are chosen together.
   static constexpr bool kWords =
@@ -75,6 +77,13 @@ struct GroupsMath {
   static constexpr int kRead = kWords || kDot || kHalves ? 2 * L : L;
   static constexpr int kReads = groups_loads(kReach, L, kWords || kHalves);
   static constexpr int kBytes = kRead * kInSize;
+  // What is loaded of them where lanes choose from few, zeros behind: the less, the fewer loads meet two
+  // lines of memory.
+  static constexpr int kNarrow = [] {
+    if (!kChosen || C::gradient || kReads > 1 || !(kIn == Type::f32 || kWords || kHalves || kDot)) return 0;
+    const int reach = kReach * (kDot ? 4 : kInSize);
+    return reach <= 8 ? 8 : reach <= 16 ? 16 : reach <= 32 && L == 16 ? 32 : 0;
+  }();
   // What the next channel of the same group adds to an index.
   static constexpr unsigned kNext = kHalves ? 1u << 16 : 1u;
   // Steps along the channels of the operand read that are taken together.
@@ -173,7 +182,8 @@ struct GroupsMath {
           const long long rest = live - i * kPart;
           part[v][i] = Part(rest > kPart ? kPart : rest > 0 ? rest : 0);
         }
-        if (!kShared || v == 0) beyond = most(beyond, from + kReads * kPart - args.in_channels);
+        constexpr int kAll = kNarrow > 0 ? kNarrow / kInSize : kReads * kPart;
+        if (!kShared || v == 0) beyond = most(beyond, from + kAll - args.in_channels);
         if constexpr (kChosen) {
           U u{};
           for (int i = 0; i < L; ++i)
@@ -256,6 +266,18 @@ struct GroupsMath {
     }
   }
 
+  // The elements, or words, that lanes of a vector choose from, as they lie in memory.
+  template <bool kWhole>
+  static TSR_INLINE U choices(const char* p, Part part) {
+    if constexpr (!kWhole) {
+      return load_copy16<U>(p, part);
+    } else if constexpr (kNarrow == 0) {
+      return load_whole<U>(p);
+    } else {
+      return load_low<kNarrow, U>(p);
+    }
+  }
+
   // One element in all lanes.
   template <Type kType>
   static TSR_INLINE F spread(const char* p) {
@@ -329,8 +351,7 @@ struct GroupsMath {
           each<2>([&](auto c)
                       __attribute__((always_inline)) { channels[c.value][v] = channels[c.value][0]; });
         } else {
-          const U u = kWhole ? load_whole<U>(p + offset(chunk, v))
-                             : load_copy16<U>(p + offset(chunk, v), chunk.part[v][0]);
+          const U u = choices<kWhole>(p + offset(chunk, v), chunk.part[v][0]);
           split(choose(as_float<L>(u), index[v]), channels[0][v], channels[1][v]);
         }
       } else if constexpr (kSpread && kShared && v > 0) {
@@ -361,7 +382,7 @@ struct GroupsMath {
         const Part(&part)[kReads] = chunk.part[v];
         if constexpr (kHalves) {
           const auto read = [&](int i) __attribute__((always_inline)) {
-            return kWhole ? load_whole<U>(from + i * kBytes) : load_copy16<U>(from + i * kBytes, part[i]);
+            return choices<kWhole>(from + i * kBytes, part[i]);
           };
           if constexpr (kReads == 1) {
             x[v] = choose_halves(read(0), index[v]);
@@ -370,6 +391,7 @@ struct GroupsMath {
           }
         } else {
           const auto read = [&](int i) __attribute__((always_inline)) {
+            if constexpr (kNarrow > 0 && kWhole) return as_float<L>(choices<true>(from, part[i]));
             return floats<kIn, kWhole>(from + i * kBytes, part[i]);
           };
           if constexpr (!kChosen) {

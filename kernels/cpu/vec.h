@@ -39,6 +39,31 @@ TSR_INLINE V load_whole(const void* p) {
   return static_cast<const Unaligned*>(p)->v;
 }
 
+// The first kBytes of a vector, 8, 16 or half of it; zeros behind.
+template <int kBytes, class V>
+TSR_INLINE V load_low(const void* p) {
+  struct __attribute__((packed, may_alias)) Memory {
+    char bytes[kBytes];
+  };
+  const Memory& from = *static_cast<const Memory*>(p);
+  V v;
+#ifdef __AVX512F__
+#define TSR_LOAD_LOW(instruction) asm(instruction : "=v"(v) : "m"(from))
+#else
+#define TSR_LOAD_LOW(instruction) asm(instruction : "=x"(v) : "m"(from))
+#endif
+  if constexpr (kBytes == 8) {
+    TSR_LOAD_LOW("vmovsd %1, %x0");
+  } else if constexpr (kBytes == 16) {
+    TSR_LOAD_LOW("vmovups %1, %x0");
+  } else {
+    static_assert(kBytes == 32);
+    TSR_LOAD_LOW("vmovups %1, %t0");
+  }
+#undef TSR_LOAD_LOW
+  return v;
+}
+
 template <class V>
 TSR_INLINE void store_whole(void* p, V v) {
   struct __attribute__((packed, may_alias)) Unaligned {

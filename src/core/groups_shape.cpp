@@ -110,12 +110,13 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
     s.lanes = vector;
     s.chunk = s.outer;
   } else {
+    s.alone = s.groups == 1 && !s.gradient && s.outer % std::max(c.tile_n, 1) != 0;
     constexpr int64_t kMost = 65536;  // channels of a group that no number of lanes takes
     s.lanes = std::max(s.inner, s.outer) > kMost
                   ? 0
                   : tsr::groups_lanes(static_cast<int>(s.steps), static_cast<int>(s.outer),
-                                      static_cast<int>(vector), c.inst_k > 1);
-    s.spread = s.lanes == vector && s.outer % vector == 0;
+                                      static_cast<int>(vector), c.inst_k > 1, s.alone);
+    s.spread = s.lanes == vector && (s.alone || s.outer % vector == 0);
     const DType read = (s.gradient ? v.b : v.a).type;
     if (s.lanes > 0 && !s.gradient && (read == DType::f32 || c.inst_k > 1))
       s.folds =
@@ -137,13 +138,16 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
   return s;
 }
 
+bool groups_past_caches(const GemmView& v, const ArchSpec& a) {
+  return past_caches(v.c.extent * bytes_of(v.c.type), a) || v.bytes() > static_cast<double>(a.l3.bytes);
+}
+
 bool groups_stream(const GemmView& v, const KernelConfig& c, const ArchSpec& a) {
   const GroupsShape s = groups_shape(v, c);
   const int64_t size = bytes_of(v.c.type), pixel = v.groups * s.outer * size;
-  const bool lost = past_caches(pixel * v.m, a) || v.bytes() > static_cast<double>(a.l3.bytes);
   return !s.gradient && !s.blocked && v.epilogue.empty() &&
-         (v.c.type == DType::f32 || v.c.type == DType::bf16) && lost && pixel % kCacheLine == 0 &&
-         s.chunk * s.folds == c.tile_n && s.chunk * size % kCacheLine == 0;
+         (v.c.type == DType::f32 || v.c.type == DType::bf16) && groups_past_caches(v, a) &&
+         pixel % kCacheLine == 0 && s.chunk * s.folds == c.tile_n && s.chunk * size % kCacheLine == 0;
 }
 
 }  // namespace tessera

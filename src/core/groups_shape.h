@@ -19,6 +19,7 @@ struct GroupsShape {
   int64_t steps;         // of one instruction along the inner channels
   int64_t lanes;         // of a vector hold channels; 0: none can
   int64_t folds;         // lanes of a vector that take part of one channel's sum each
+  bool alone;            // one group, whose channels leave lanes of the last chunk empty
   bool spread;           // all lanes of a vector take the same channel of the operand read
   int vectors_read;      // that feed one vector of lanes
   int64_t chunk;         // channels of one chunk
@@ -40,9 +41,12 @@ struct GroupsShape {
 // `v` must have a window.
 GroupsShape groups_shape(const GemmView& v, const KernelConfig& c);
 
-// Whether the result goes to memory past the caches: it is more than half of the last-level cache or is
-// driven out of it by the operands, and not worth reading its lines before they are written. Chunks are whole
-// lines of memory then.
+// Whether the result is not worth reading its lines before they are written: it is more than half of the
+// last-level cache, or is driven out of it by the operands.
+bool groups_past_caches(const GemmView& v, const ArchSpec& a);
+
+// Whether a kernel writes such a result past the caches itself, since its chunks are whole lines of memory;
+// any other result past the caches is put together first.
 bool groups_stream(const GemmView& v, const KernelConfig& c, const ArchSpec& a);
 
 }  // namespace tessera

@@ -38,7 +38,7 @@ struct Groups : CpuTerms {
     const double products =
         static_cast<double>(s.columns * axes[2].taps) * vectors / static_cast<double>(axes[2].divide);
     const double reads =
-        static_cast<double>(s.columns_read) * (chosen && s.outer % c.tile_n == 0 ? 1 : vectors);
+        static_cast<double>(s.columns_read) * (chosen && (s.alone || s.outer % c.tile_n == 0) ? 1 : vectors);
     const double outs = static_cast<double>(s.columns) * vectors;
     const GradientBand band = s.gradient ? gradient_band(s, vectors) : GradientBand{1, 0};
     const double loads = reads * s.vectors_read +

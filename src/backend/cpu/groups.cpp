@@ -108,6 +108,7 @@ class GroupsKernel : public CpuKernel {
       while (lines > 1 && bytes_in_turn(lines) > static_cast<double>(arch.l2.bytes) * 3 / 4) --lines;
       if (lines > 1) band_h_ = lines;
     }
+    put_results_apart(arch);
     by_lines_ = shape_.gradient ? shape_.chunks < threads_ : lines_ >= threads_;
     parts_ = shape_.gradient && by_lines_ ? std::min<int64_t>(threads_, lines_) : 1;
   }
@@ -116,10 +117,9 @@ class GroupsKernel : public CpuKernel {
     tsr::GroupsArgs args = arguments();
     set_epilogue(args.epilogue, buffers);
     args.epilogue.c_stride *= shape_.joined;
-    args.panels =
-        view_.b_prepacked
-            ? static_cast<float*>(const_cast<void*>(buffers.b))
-            : static_cast<float*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
+    char* space = static_cast<char*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
+    args.panels = static_cast<float*>(view_.b_prepacked ? const_cast<void*>(buffers.b) : space);
+    if (args.epilogue.beta == 0.0f && apart_bytes_ > 0) args.apart = space + panels_bytes();
     args.in = shape_.gradient ? buffers.b : buffers.a;
     args.other = shape_.gradient ? buffers.a : buffers.b;
     if (!shape_.gradient && !view_.b_prepacked) over_chunks(args, tsr::GroupsPhase::weights);
@@ -132,7 +132,7 @@ class GroupsKernel : public CpuKernel {
   }
 
   size_t workspace_bytes() const override {
-    return view_.b_prepacked ? 0 : static_cast<size_t>(parts_) * panel_bytes();
+    return panels_bytes() + static_cast<size_t>(threads_ * 2 * apart_bytes_);
   }
   size_t packed_b_bytes() const override { return view_.b_prepacked ? panel_bytes() : 0; }
 
@@ -145,6 +145,20 @@ class GroupsKernel : public CpuKernel {
   }
 
  private:
+  // Lines of the result that go past the caches but not from the kernel's registers: fewer in a block, two
+  // of which stay in L2.
+  void put_results_apart(const ArchSpec& arch) {
+    if (shape_.gradient || !groups_past_caches(view_, arch) || groups_stream(view_, config_, arch)) return;
+    const auto& axes = view_.window->axes;
+    const int64_t line = view_.c.row_stride * bytes_of(view_.c.type) * axes[2].positions *
+                         (shape_.blocked ? shape_.block_h : 1);
+    line_block_ = std::clamp<int64_t>(arch.l2.bytes / 8 / line, 1, line_block_);
+    apart_bytes_ = round_up(line_block_ * line, kCacheLine) + kCacheLine;
+  }
+
+  size_t panels_bytes() const {
+    return view_.b_prepacked ? 0 : static_cast<size_t>(round_up(parts_ * panel_bytes(), kCacheLine));
+  }
   size_t panel_bytes() const {
     return static_cast<size_t>(shape_.chunks * shape_.chunk_floats) * sizeof(float);
   }
@@ -182,6 +196,7 @@ class GroupsKernel : public CpuKernel {
     args.tile_block = tile_block_;
     args.fetch = fetch_;
     args.fetch_line = fetch_line_;
+    args.apart_bytes = apart_bytes_;
     if (shape_.blocked) {
       const auto& whole = view_.window->axes;
       const bool forward = whole[2].spread > 0;
@@ -229,6 +244,7 @@ class GroupsKernel : public CpuKernel {
       tsr::GroupsArgs args = whole;
       args.phase = tsr::GroupsPhase::lines;
       if (shape_.gradient) args.panels += p * args.panel_part;
+      if (args.apart) args.apart += p * 2 * apart_bytes_;
       args.line_begin = lines_ * p / parts;
       args.line_end = lines_ * (p + 1) / parts;
       entry_(&args);
@@ -239,6 +255,7 @@ class GroupsKernel : public CpuKernel {
   GroupsShape shape_;
   AxisTable axis_d_, axis_h_;
   int64_t lines_ = 0, line_block_ = 1, tile_block_ = 1, band_h_ = 1, parts_ = 1;
+  int64_t apart_bytes_ = 0;  // of a block of the result's lines put together apart; 0: none are
   bool by_lines_ = false, fetch_ = false, fetch_line_ = false;
 };
 

@@ -117,9 +117,12 @@ bool PackedPlan::far_a(const GemmView& view, const ArchSpec& arch) const {
 tsr::FarC PackedPlan::how_far_c(const GemmView& view, const ArchSpec& arch) const {
   const bool scattered = view.c_rows || (n <= tile_n && view.groups > 1 && view.c.row_stride > view.n);
   const int64_t row = view.c.row_stride * bytes_of(view.c.type), bytes = row * (scattered ? view.m : most_m);
-  if (bytes <= arch.l2.bytes || (n <= tile_n && !scattered)) return tsr::kFarIgnored;
+  if (bytes <= arch.l2.bytes) return tsr::kFarIgnored;
   if (scattered) return tsr::kFarFetched;
-  if (c_past_caches(view, arch)) return row % kCacheLine == 0 ? tsr::kFarStreamed : tsr::kFarFetched;
+  const bool streams = c_past_caches(view, arch) && row % kCacheLine == 0;
+  if (streams) return tsr::kFarStreamed;
+  if (n <= tile_n) return tsr::kFarIgnored;
+  if (c_past_caches(view, arch)) return tsr::kFarFetched;
   const bool soon = most_k <= kFewSteps * group && last_level_is_fast(arch);
   return soon ? tsr::kFarIgnored : tsr::kFarFetched;
 }

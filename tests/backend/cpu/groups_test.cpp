@@ -139,6 +139,32 @@ TEST_P(GroupsTest, OneGroupInAVector) {
   everywhere("n=2 g=2 c=3 k=16 in=9x21 filter=7x7 stride=2x2 pad=3x3 dtype=f16");
 }
 
+// The only group, whose channels leave lanes of the last vector empty or whole vectors of the last chunk;
+// more of them are read than vectors could choose from.
+TEST_P(GroupsTest, OneGroupOfLanesThatAreNotFull) {
+  for (const char* problem : {"conv_fwd n=2 c=3 k=24 in=9x11 filter=3x3 stride=2x1 pad=1x1 dtype=f32",
+                              "conv_fwd n=1 c=6 k=41 in=5x12 filter=2x3 dilation=1x2 pad=1x2 dtype=bf16",
+                              "conv_fwd n=1 c=90 k=24 in=5x6 filter=3x3 pad=1x1 dtype=f32 epilogue=bias,relu",
+                              "conv_bwd_data n=2 c=24 k=3 in=9x11 filter=3x3 stride=2x1 pad=1x1 dtype=f32",
+                              "conv_bwd_data n=1 c=70 k=19 in=3x4x5 filter=1x3x2 pad=0x1x1 dtype=f16"}) {
+    SCOPED_TRACE(problem);
+    for (const char* tile : {GetParam().wide, GetParam().widest}) {
+      for (const int threads : {1, 3}) testing_cpu::expect_right(*kernel(problem, tile, threads));
+    }
+  }
+  KernelConfig c;
+  c.inst_n = 16;
+  c.tile_n = 32;
+  c.inst_k = c.tile_m = 1;
+  const auto shape = [&](const char* channels) {
+    return groups_shape(
+        lower(Problem::parse(std::string("conv_fwd n=1 in=9x9 filter=3x3 dtype=f32 ") + channels)), c);
+  };
+  EXPECT_TRUE(shape("c=90 k=24").spread);
+  EXPECT_EQ(shape("c=90 k=24").chunks, 1);
+  EXPECT_FALSE(shape("g=2 c=3 k=24").spread);
+}
+
 // Results of one group with few channels: a block of pixels in each vector.
 TEST_P(GroupsTest, BlocksOfFewOutputChannels) {
   for (const char* rest :
@@ -262,8 +288,8 @@ TEST(GroupsHalves, OneGroupInAVector) {
   }
 }
 
-// Of caches so small that lines are asked for ahead and results go past them where chunks are whole lines of
-// memory, also to where they are not.
+// Of caches so small that lines are asked for ahead and results go past them: from registers where chunks are
+// whole lines of memory, else from where blocks of lines are put together; also to where they are no lines.
 TEST(Groups, ResultsFarBeyondTheCaches) {
   const struct {
     const char *problem, *narrow, *wide;  // tiles of eight and of sixteen lanes
@@ -283,6 +309,12 @@ TEST(Groups, ResultsFarBeyondTheCaches) {
       {"conv_fwd n=3 g=5 c=8 k=8 in=5x25x31 filter=2x3x3 stride=1x2x2 pad=1x1x1 dtype=f32", "2x16", "7x32",
        false},
       {"conv_fwd n=2 g=64 c=1 k=1 in=43x41 filter=3x3 pad=1x1 dtype=bf16", "4x16", "14x16", false},
+      {"conv_fwd n=2 g=3 c=1 k=21 in=23x21 filter=3x3 pad=1x1 dtype=f32 epilogue=bias,relu", "4x16", "4x64",
+       false},
+      {"conv_fwd n=2 c=3 k=24 in=43x41 filter=3x3 pad=1x1 dtype=bf16", "4x16", "7x32", false},
+      {"conv_bwd_data n=2 c=3 k=5 in=53x61 filter=3x3 stride=2x2 pad=1x1 dtype=f32", "4x8", "7x16", false},
+      {"conv_bwd_data n=2 g=9 c=8 k=8 in=3x23x21 filter=3x3x3 pad=1x1x1 dtype=f32", "4x16", "7x32", false},
+      {"conv_bwd_data n=2 c=8 k=8 in=61x32 filter=3x1 pad=1x0 dtype=f32", "4x16", "7x32", false},
   };
   for (const char* name : {"x86_avx2", "x86_avx512", "x86_avx512_bf16"}) {
     if (!testing_cpu::runs_here(name)) continue;
