@@ -334,7 +334,7 @@ struct GroupsLines {
       const long long l2 =
           l1 < args.line_end ? groups_block_end(args, l1, least(l1 + lines, args.line_end)) : l1;
       const long long turns =
-          (l1 - l0) * (args.chunk_end - args.chunk_begin) * ((end - first) / (B / kUnit) + 1);
+          (l1 - l0) * (args.chunk_end - args.chunk_begin) * ((end - first - 1) / (B / kUnit) + 1);
       job.fetches = args.fetch || args.apart;
       job.next_in = groups_next_lines<M::kInSize>(args, l1, l2, turns);
       char* c = static_cast<char*>(args.epilogue.c);
