@@ -58,8 +58,11 @@ class GroupsKernel : public CpuKernel {
     // A fast last-level cache needs no asking ahead, while it holds the operands: lines asked for in vain
     // hold up those that are waited for. Planes that were met long ago are lost from it sooner.
     const double held = !shape_.gradient ? 1.0 / 3 : axes[0].taps > 1 ? 1.0 / 4 : 3.0 / 8;
-    fetch_ = view_.bytes() > (last_level_is_fast(arch) ? static_cast<double>(arch.l3.bytes) * held
-                                                       : static_cast<double>(arch.l2.bytes));
+    // A slow one does as soon as L2 does not hold them; what is read in order, as forward, the processor sees
+    // coming where half of it is in L2 still.
+    const double in_l2 =
+        static_cast<double>(arch.l2.bytes) * (axes[2].spread > 0 && !shape_.gradient ? 2 : 1);
+    fetch_ = view_.bytes() > (last_level_is_fast(arch) ? static_cast<double>(arch.l3.bytes) * held : in_l2);
     // What a chunk meets once L1 holds it is asked for a line ahead, while that fits beside the lines it
     // meets again. Pixels that begin within lines of memory take more of them, and those of L2 come in time
     // as it is.
