@@ -30,6 +30,17 @@ constexpr int groups_folds(int steps, int outer, int lanes) {
   return steps > 1 && steps % 2 == 0 && outer * 2 == lanes ? 2 : 1;
 }
 
+// Vectors that the channels of a group of the operand walked take by themselves, the last one not full, so
+// that a broadcast feeds all of them; 0: groups share vectors. That pays where lanes would choose among
+// several steps and few of them stay empty; `vectors` of a chunk have to hold whole groups.
+constexpr int groups_apart(int steps, int outer, int lanes, int vectors) {
+  const int each = (outer + lanes - 1) / lanes;
+  return steps > 1 && outer % lanes != 0 && vectors >= each && vectors % each == 0 &&
+                 4 * outer >= 3 * each * lanes
+             ? each
+             : 0;
+}
+
 // What so many elements, each as wide as a lane once it is read, take of vectors in memory: bf16 is chosen
 // from words of 32 where a processor has them.
 constexpr int groups_loads(int reach, int lanes, bool words) {

@@ -218,15 +218,16 @@ struct GroupsLines {
     const long long stride = e.c_stride * kSize;
     int live[kSums];
     each<kSums>([&](auto v) __attribute__((always_inline)) {
-      const long long rest = at.args->out_channels - at.o - v.value * M::kSumLanes;
-      live[v.value] = static_cast<int>(rest > M::kSumLanes ? M::kSumLanes : rest > 0 ? rest : 0);
+      constexpr int kLanes = M::sum_lanes(v.value);
+      const long long rest = at.args->out_channels - at.o - M::sum_channel(v.value);
+      live[v.value] = static_cast<int>(rest > kLanes ? kLanes : rest > 0 ? rest : 0);
     });
     each<B>([&](auto b) __attribute__((always_inline)) {
       char* to = out;
       out += stride;
       if (kEdge && !within(at.out_col + b.value, at.out_w)) return;
       each<kSums>([&](auto v) __attribute__((always_inline)) {
-        store_float<L, C::type_out>(to + v.value * M::kSumLanes * kSize, live[v.value],
+        store_float<L, C::type_out>(to + M::sum_channel(v.value) * kSize, live[v.value],
                                     acc[b.value][v.value]);
       });
     });
@@ -258,7 +259,7 @@ struct GroupsLines {
       const long long col = at.out_col + b;
       if (!within(col, at.out_w)) continue;
       for (int v = 0; v < kSums; ++v) {
-        const long long o = at.o + v * M::kSumLanes, end = least(o + M::kSumLanes, args.out_channels);
+        const long long o = at.o + M::sum_channel(v), end = least(o + M::sum_lanes(v), args.out_channels);
         const long long from = o > at.fresh ? o : at.fresh;
         if (from >= end) continue;
         E::store(load_part(sums[b][v] + (from - o), static_cast<int>(end - from), U{}), args.epilogue,
@@ -357,7 +358,8 @@ struct GroupsLines {
         job.chunk = &chunk;
         job.o = M::first_channel(args, q);
         job.fresh = q * M::kChannels;
-        job.whole = args.epilogue.plain && M::kSumLanes == L && job.o + M::kChannels <= args.out_channels;
+        job.whole = args.epilogue.plain && M::kSumLanes == L && M::kApart == 0 &&
+                    job.o + M::kChannels <= args.out_channels;
         if constexpr (kStreams) {
           constexpr int kSize = bytes_of(C::type_out);
           job.streams = (reinterpret_cast<unsigned long long>(args.epilogue.c) |

@@ -46,23 +46,32 @@ struct GroupsMath {
   static_assert(!kBlocked || V == 1);
   // There is one group, whose channels leave lanes of the last vector empty.
   static constexpr bool kAlone = requires { C::alone; };
+  // Vectors of a group that shares none with the others and leaves lanes of its last one empty; 0: there are
+  // none such.
+  static constexpr int kApart = C::gradient || kBlocked || kAlone ? 0 : groups_apart(kSteps, kOuter, L, V);
   // Lanes are the channels of a group, or of several.
   static constexpr bool kGrouped = !kBlocked && (kSteps != 1 || kOuter != 1);
-  static constexpr int kUsed = kBlocked     ? L
-                               : kFolds > 1 ? L / kFolds
-                                            : groups_lanes(kSteps, kOuter, L, kDot, kAlone),
-                       kChannels = V * kUsed;
+  static constexpr int kUsed = kBlocked || kApart ? L
+                               : kFolds > 1       ? L / kFolds
+                                                  : groups_lanes(kSteps, kOuter, L, kDot, kAlone),
+                       kChannels = kApart ? V / kApart * kOuter : V * kUsed;
   static_assert(kUsed > 0);
   // Vectors of sums on their way to memory: those of folded channels are brought together.
-  static constexpr int kSums = V % kFolds == 0 ? V / kFolds : V, kSumLanes = kChannels / kSums;
+  static constexpr int kSums = V % kFolds == 0 ? V / kFolds : V, kSumLanes = kApart ? L : kChannels / kSums;
   // All lanes of a vector belong to one group: a channel of the operand read is spread to all of them.
-  static constexpr bool kSpread = kGrouped && (kFolds > 1 || kAlone || (kUsed == L && kOuter % L == 0));
+  static constexpr bool kSpread =
+      kGrouped && (kFolds > 1 || kAlone || kApart || (kUsed == L && kOuter % L == 0));
   // Which channel a lane takes is chosen by an index; else it is its own.
   static constexpr bool kChosen = kGrouped && !kSpread;
   // Every lane of a vector takes the same channel, which its address says.
   static constexpr bool kAlike = kBlocked || kSpread;
   // What is read for one vector serves all vectors of a chunk.
-  static constexpr bool kShared = kGrouped && (kAlone || kOuter % C::tile_n == 0);
+  static constexpr bool kShared = kGrouped && (kAlone || kApart == V || kOuter % C::tile_n == 0);
+  // Whether vector v of a chunk takes the channel that the one before it takes.
+  static constexpr bool as_before(int v) {
+    const int each = kApart ? kApart : kUsed == L && kChannels % kOuter == 0 ? kOuter / L : 1;
+    return v > 0 && (kShared || (each > 1 && v % each != 0));
+  }
   static constexpr int kReach = kChosen ? groups_reach(kSteps, kOuter, kUsed) : L;
   // 32-bit words hold two neighbouring channels of a group, which are chosen together.
   static constexpr bool kWords =
@@ -94,7 +103,14 @@ struct GroupsMath {
       kIn == Type::bf16 && (kOther == Type::bf16 || !C::gradient) && !kGrouped && !kDot && V % 2 == 0;
 
   static constexpr int channel(int v, int lane) {
+    if (kApart) return v / kApart * kOuter + v % kApart * L + lane;
     return kPairs ? v / 2 * 2 * L + 2 * lane + v % 2 : v * kUsed + lane;
+  }
+
+  // The same of vectors of sums: first channel, and how many lanes hold channels.
+  static constexpr int sum_channel(int v) { return kApart ? channel(v, 0) : v * kSumLanes; }
+  static constexpr int sum_lanes(int v) {
+    return kApart && v % kApart == kApart - 1 ? kOuter - (kApart - 1) * L : kSumLanes;
   }
 
   // First channel of a chunk. The last one is moved back where that spares it masks.
@@ -170,7 +186,7 @@ struct GroupsMath {
       if constexpr (kBlocked) return;
       each<V>([&](auto vi) __attribute__((always_inline)) {
         constexpr int v = decltype(vi)::value;
-        const long long first = o + v * kUsed, from = first / kOuter * kInner;
+        const long long first = o + (kApart ? channel(v, 0) : v * kUsed), from = first / kOuter * kInner;
         // Vectors of no channels read those of the last group.
         apart[v] = (kSpread ? least(from, args.in_channels - kInner) : from) * kInSize;
         if (v == 0) begin = apart[0];
@@ -354,9 +370,10 @@ struct GroupsMath {
           const U u = choices<kWhole>(p + offset(chunk, v), chunk.part[v][0]);
           split(choose(as_float<L>(u), index[v]), channels[0][v], channels[1][v]);
         }
-      } else if constexpr (kSpread && kShared && v > 0) {
-        each<kAtOnce>([&](auto c)
-                          __attribute__((always_inline)) { channels[c.value][v] = channels[c.value][0]; });
+      } else if constexpr (kSpread && as_before(v)) {
+        each<kAtOnce>([&](auto c) __attribute__((always_inline)) {
+          channels[c.value][v] = channels[c.value][v - 1];
+        });
       } else if constexpr (kAlike) {
         const char* from = kSpread ? p + offset(chunk, v) : p;
         if constexpr (kFolds == 2) {

@@ -259,6 +259,7 @@ const std::vector<Key>& keys() {
       strings_key("compile_flags", optional, &ArchSpec::compile_flags),
       count_key("vector_bits", on_cpu, &ArchSpec::vector_bits, 128),
       count_key("vector_registers", on_cpu, &ArchSpec::vector_registers, 8),
+      count_key("group_channels", optional, &ArchSpec::group_channels, 0),
       count_key("compute_capability", optional, &ArchSpec::compute_capability, 0),
       count_key("wave_size", on_gpu, &ArchSpec::wave_size, 1),
       count_key("max_threads_per_block", on_gpu, &ArchSpec::max_threads_per_block, 1),

@@ -112,23 +112,22 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
   } else {
     s.alone = s.groups == 1 && !s.gradient && s.outer % std::max(c.tile_n, 1) != 0;
     constexpr int64_t kMost = 65536;  // channels of a group that no number of lanes takes
-    s.lanes = std::max(s.inner, s.outer) > kMost
-                  ? 0
-                  : tsr::groups_lanes(static_cast<int>(s.steps), static_cast<int>(s.outer),
-                                      static_cast<int>(vector), c.inst_k > 1, s.alone);
-    s.spread = s.lanes == vector && (s.alone || s.outer % vector == 0);
+    const bool few = std::max(s.inner, s.outer) <= kMost;
+    const int steps = static_cast<int>(few ? s.steps : 1), outer = static_cast<int>(few ? s.outer : 1),
+              lanes = static_cast<int>(vector), vectors = static_cast<int>(c.tile_n / vector);
+    if (few && !s.gradient && !s.alone) s.apart = tsr::groups_apart(steps, outer, lanes, vectors);
+    s.lanes = !few ? 0 : s.apart ? vector : tsr::groups_lanes(steps, outer, lanes, c.inst_k > 1, s.alone);
+    s.spread = s.lanes == vector && (s.alone || s.apart || s.outer % vector == 0);
     const DType read = (s.gradient ? v.b : v.a).type;
     if (s.lanes > 0 && !s.gradient && (read == DType::f32 || c.inst_k > 1))
-      s.folds =
-          tsr::groups_folds(static_cast<int>(s.steps), static_cast<int>(s.outer), static_cast<int>(vector));
+      s.folds = tsr::groups_folds(steps, outer, lanes);
     if (s.folds > 1) {
       s.lanes = vector / s.folds;
       s.steps /= s.folds;
     } else if (s.lanes > 0 && !s.spread && (s.steps > 1 || s.outer > 1))
-      s.vectors_read = tsr::groups_loads(
-          tsr::groups_reach(static_cast<int>(s.steps), static_cast<int>(s.outer), static_cast<int>(s.lanes)),
-          static_cast<int>(vector), vector == 16 && c.inst_k == 1 && read == DType::bf16);
-    s.chunk = std::max<int64_t>(c.tile_n / vector * s.lanes, 1);
+      s.vectors_read = tsr::groups_loads(tsr::groups_reach(steps, outer, static_cast<int>(s.lanes)), lanes,
+                                         vector == 16 && c.inst_k == 1 && read == DType::bf16);
+    s.chunk = std::max<int64_t>(s.apart ? vectors / s.apart * s.outer : vectors * s.lanes, 1);
   }
   s.chunks = ceil_div(s.groups * s.outer, s.chunk);
   const int64_t step = w.spread < 0 ? w.divide : 1;  // columns of a tile are a multiple of this

@@ -20,6 +20,7 @@ struct GroupsShape {
   int64_t lanes;         // of a vector hold channels; 0: none can
   int64_t folds;         // lanes of a vector that take part of one channel's sum each
   bool alone;            // one group, whose channels leave lanes of the last chunk empty
+  int64_t apart;         // vectors of each group, which shares none with the others; 0: groups share them
   bool spread;           // all lanes of a vector take the same channel of the operand read
   int vectors_read;      // that feed one vector of lanes
   int64_t chunk;         // channels of one chunk

@@ -37,8 +37,9 @@ struct Groups : CpuTerms {
                                                                 : convert;
     const double products =
         static_cast<double>(s.columns * axes[2].taps) * vectors / static_cast<double>(axes[2].divide);
-    const double reads =
-        static_cast<double>(s.columns_read) * (chosen && (s.alone || s.outer % c.tile_n == 0) ? 1 : vectors);
+    const bool shared = chosen && (s.alone || s.outer % c.tile_n == 0);
+    const double reads = static_cast<double>(s.columns_read) *
+                         (shared ? 1 : vectors / static_cast<double>(std::max<int64_t>(s.apart, 1)));
     const double outs = static_cast<double>(s.columns) * vectors;
     const GradientBand band = s.gradient ? gradient_band(s, vectors) : GradientBand{1, 0};
     const double loads = reads * s.vectors_read +

@@ -58,7 +58,7 @@ bool half_vectors(V v, C c, A a) {
   const int64_t whole = a.vector_bits / 32;
   const GroupsShape s = groups_shape(v, c);
   const bool fills = divides(whole, s.outer), few = s.gradient || (v.groups == 1 && s.outer < whole);
-  return s.spread && s.inner > 1 && s.inner <= 64 &&
+  return s.spread && divides(c.inst_n, s.outer) && s.inner > 1 && s.inner <= 64 &&
          (few ? !fills || s.inner > whole : !fills && s.outer > whole);
 }
 
@@ -189,15 +189,17 @@ constexpr Rule kRules[] = {
      "half a vector holds the channels of one group, a multiple of inst_n but not of a whole vector, of at "
      "most 64 of the other operand: of more than a whole vector, of a gradient of the filter or of a result "
      "with that one group; of these also where the other operand's are more than a whole vector's lanes"},
-    {"groups_channels", kGroups, reads("inst_n inst_k"),
+    {"groups_channels", kGroups, reads("tile inst_n inst_k"),
      [](V v, C c, A a) {
        if (!v.window) return true;
        const GroupsShape s = groups_shape(v, c);
-       return s.blocked || (s.steps <= c.inst_n && s.lanes > 0) || half_vectors(v, c, a);
+       const int most = s.spread ? std::max(a.group_channels, c.inst_n) : c.inst_n;
+       return s.blocked || (s.steps <= most && s.lanes > 0) || half_vectors(v, c, a);
      },
      "channels of several groups share a vector: a group has at most inst_n channels (or words of inst_k of "
      "them) of the operand that is read, and a few vectors of it (four of 512 bits, else two) feed one of "
-     "the operand that is walked"},
+     "the operand that is walked; where each vector holds channels of one group, the architecture's "
+     "group_channels if those are more"},
     {"groups_blocks", kGroups, reads("tile inst_n"),
      [](V v, C c, A) {
        return !v.window || !groups_shape(v, c).blocked ||

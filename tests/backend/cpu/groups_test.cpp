@@ -109,6 +109,37 @@ TEST_P(GroupsTest, TwoStepsOfAGroupInAVector) {
   }
 }
 
+// Vectors of one group each, the last one of a group not full, where lanes that choose would cost more: all
+// groups of a chunk there and not, results that are stored in parts.
+TEST_P(GroupsTest, VectorsOfOneGroupThatAreNotFull) {
+  const int lanes = find_arch(GetParam().name).vector_bits / 32;
+  const std::string one = std::to_string(lanes * 3 / 4), two = std::to_string(lanes * 3 / 2);
+  KernelConfig c;
+  c.inst_n = lanes;
+  c.tile_n = 2 * lanes;
+  c.inst_k = c.tile_m = 1;
+  for (const char* inner : {"2", "5"}) {
+    for (const std::string& outer : {one, two}) {
+      const std::string forward = std::string("c=") + inner + " k=" + outer + ' ',
+                        backward = "c=" + outer + " k=" + inner + ' ';
+      const std::string rest = "in=7x9 filter=3x2 stride=2x1 pad=1x2 dtype=";
+      const GroupsShape s =
+          groups_shape(lower(Problem::parse("conv_fwd n=2 g=5 " + forward + rest + "f32")), c);
+      EXPECT_EQ(s.apart, outer == one ? 1 : 2);
+      EXPECT_EQ(s.chunk, outer == one ? 2 * s.outer : s.outer);
+      for (const std::string& problem :
+           {"conv_fwd n=2 g=5 " + forward + rest + "f32", "conv_bwd_data n=2 g=5 " + backward + rest + "f32",
+            "conv_fwd n=1 g=3 " + forward + rest + "bf16 epilogue=bias,relu",
+            "conv_bwd_data n=1 g=3 " + backward + rest + "f16 alpha=2 beta=1"}) {
+        for (const char* tile : {GetParam().wide, GetParam().widest}) {
+          SCOPED_TRACE(problem + " tile=" + tile);
+          for (const int threads : {1, 3}) testing_cpu::expect_right(*kernel(problem, tile, threads));
+        }
+      }
+    }
+  }
+}
+
 // The first line of the result meets the last one of the image, those behind it do not.
 TEST_P(GroupsTest, TapsThatLieApart) {
   everywhere("n=1 g=17 c=1 k=1 in=5x9 filter=2x3 dilation=4x1 pad=0:2x1 dtype=f32");
@@ -162,7 +193,7 @@ TEST_P(GroupsTest, OneGroupOfLanesThatAreNotFull) {
   };
   EXPECT_TRUE(shape("c=90 k=24").spread);
   EXPECT_EQ(shape("c=90 k=24").chunks, 1);
-  EXPECT_FALSE(shape("g=2 c=3 k=24").spread);
+  EXPECT_FALSE(shape("g=2 c=3 k=21").spread);
 }
 
 // Results of one group with few channels: a block of pixels in each vector.
@@ -311,6 +342,7 @@ TEST(Groups, ResultsFarBeyondTheCaches) {
       {"conv_fwd n=2 g=64 c=1 k=1 in=43x41 filter=3x3 pad=1x1 dtype=bf16", "4x16", "14x16", false},
       {"conv_fwd n=2 g=3 c=1 k=21 in=23x21 filter=3x3 pad=1x1 dtype=f32 epilogue=bias,relu", "4x16", "4x64",
        false},
+      {"conv_fwd n=2 g=2 c=5 k=24 in=43x41 filter=3x3 pad=1x1 dtype=f32", "4x24", "7x32", false},
       {"conv_fwd n=2 c=3 k=24 in=43x41 filter=3x3 pad=1x1 dtype=bf16", "4x16", "7x32", false},
       {"conv_bwd_data n=2 c=3 k=5 in=53x61 filter=3x3 stride=2x2 pad=1x1 dtype=f32", "4x8", "7x16", false},
       {"conv_bwd_data n=2 g=9 c=8 k=8 in=3x23x21 filter=3x3x3 pad=1x1x1 dtype=f32", "4x16", "7x32", false},
