@@ -89,7 +89,7 @@ struct GroupsMath {
   // What is loaded of them where lanes choose from few, zeros behind: the less, the fewer loads meet two
   // lines of memory.
   static constexpr int kNarrow = [] {
-    if (!kChosen || C::gradient || kReads > 1 || !(kIn == Type::f32 || kWords || kHalves || kDot)) return 0;
+    if (!kChosen || kReads > 1 || !(kIn == Type::f32 || kWords || kHalves || kDot)) return 0;
     const int reach = kReach * (kDot ? 4 : kInSize);
     return reach <= 8 ? 8 : reach <= 16 ? 16 : reach <= 32 && L == 16 ? 32 : 0;
   }();

@@ -83,8 +83,7 @@ struct ArchSpec {
   Processors processors;              // that it describes; no vendor = all with the features
   std::vector<std::string> compile_flags;  // for g++ and clang++
   int vector_bits = 0, vector_registers = 0;
-  int group_channels =
-      0;  // of the operand read, that cpu_groups spreads over vectors; never less than their lanes
+  int group_channels = 0;  // that cpu_groups may spread over whole vectors, if more than their lanes
 
   // Typical sizes and bandwidths
   CacheLevel l1, l2, l3, dram;  // dram.bytes unused

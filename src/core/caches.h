@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/arch_spec.h"
+#include "core/gemm_view.h"
 
 namespace tessera {
 
@@ -12,5 +13,11 @@ inline bool last_level_is_fast(const ArchSpec& arch) {
 
 // Whether so many bytes are more than the last-level cache keeps of one operand beside the others.
 inline bool past_caches(int64_t bytes, const ArchSpec& arch) { return bytes > arch.l3.bytes / 2; }
+
+// Whether the result is not worth reading its lines before they are written: it is more than the last-level
+// cache keeps, or is driven out of that cache by the operands.
+inline bool result_past_caches(const GemmView& v, const ArchSpec& arch) {
+  return past_caches(v.c.extent * bytes_of(v.c.type), arch) || v.bytes() > static_cast<double>(arch.l3.bytes);
+}
 
 }  // namespace tessera

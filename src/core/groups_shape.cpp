@@ -137,15 +137,11 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
   return s;
 }
 
-bool groups_past_caches(const GemmView& v, const ArchSpec& a) {
-  return past_caches(v.c.extent * bytes_of(v.c.type), a) || v.bytes() > static_cast<double>(a.l3.bytes);
-}
-
 bool groups_stream(const GemmView& v, const KernelConfig& c, const ArchSpec& a) {
   const GroupsShape s = groups_shape(v, c);
   const int64_t size = bytes_of(v.c.type), pixel = v.groups * s.outer * size;
   return !s.gradient && !s.blocked && v.epilogue.empty() &&
-         (v.c.type == DType::f32 || v.c.type == DType::bf16) && groups_past_caches(v, a) &&
+         (v.c.type == DType::f32 || v.c.type == DType::bf16) && result_past_caches(v, a) &&
          pixel % kCacheLine == 0 && s.chunk * s.folds == c.tile_n && s.chunk * size % kCacheLine == 0;
 }
 

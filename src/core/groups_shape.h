@@ -42,12 +42,8 @@ struct GroupsShape {
 // `v` must have a window.
 GroupsShape groups_shape(const GemmView& v, const KernelConfig& c);
 
-// Whether the result is not worth reading its lines before they are written: it is more than half of the
-// last-level cache, or is driven out of it by the operands.
-bool groups_past_caches(const GemmView& v, const ArchSpec& a);
-
-// Whether a kernel writes such a result past the caches itself, since its chunks are whole lines of memory;
-// any other result past the caches is put together first.
+// Whether a kernel writes a result past the caches itself, since its chunks are whole lines of memory; any
+// other result past the caches is put together first.
 bool groups_stream(const GemmView& v, const KernelConfig& c, const ArchSpec& a);
 
 }  // namespace tessera

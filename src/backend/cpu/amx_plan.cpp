@@ -30,7 +30,7 @@ bool streams_c(const GemmView& view, const KernelConfig& config, const ArchSpec&
   const Operand& c = view.c;
   const int64_t size = bytes_of(c.type);
   return c.type == DType::bf16 && view.epilogue.empty() && !config.swap_ab &&
-         past_caches(c.extent * size, arch) && c.row_stride * size % kCacheLine == 0 &&
+         result_past_caches(view, arch) && c.row_stride * size % kCacheLine == 0 &&
          c.group_stride * size % kCacheLine == 0 && config.tile_n * size % kCacheLine == 0;
 }
 

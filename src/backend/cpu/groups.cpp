@@ -148,13 +148,14 @@ class GroupsKernel : public CpuKernel {
   }
 
  private:
-  // Lines of the result that go past the caches but not from the kernel's registers: fewer in a block, two
-  // of which stay in L2.
+  // Lines of the result that go past the caches but not from the kernel's registers: so few in a block that
+  // two of them stay in L2.
   void put_results_apart(const ArchSpec& arch) {
-    if (shape_.gradient || !groups_past_caches(view_, arch) || groups_stream(view_, config_, arch)) return;
+    if (shape_.gradient || !result_past_caches(view_, arch) || groups_stream(view_, config_, arch)) return;
     const auto& axes = view_.window->axes;
     const int64_t line = view_.c.row_stride * bytes_of(view_.c.type) * axes[2].positions *
                          (shape_.blocked ? shape_.block_h : 1);
+    if (line > arch.l2.bytes / 4) return;
     line_block_ = std::clamp<int64_t>(arch.l2.bytes / 8 / line, 1, line_block_);
     apart_bytes_ = round_up(line_block_ * line, kCacheLine) + kCacheLine;
   }

@@ -109,22 +109,21 @@ bool PackedPlan::far_a(const GemmView& view, const ArchSpec& arch) const {
          most_m * a.row_stride * bytes_of(a.type) > arch.l3.bytes / 8;
 }
 
-// C is far beyond L2, where a row tile's lines of it are no run that the processor sees coming: more panels
-// than one, or narrow rows amid those of other groups, or rows of one strided part. Of tiles of few steps
-// several are under way at a time, and the stores of one wait while others multiply: to fetch for the next
-// would come no earlier, unless the last-level cache is slow. What is left of C in half of the last-level
-// cache is not worth reading its lines before they are written.
+// C is far beyond L2. What is left of it in half of the last-level cache is not worth reading its lines
+// before they are written. Else they are asked for where a row tile's are no run that the processor sees
+// coming: more panels than one, or narrow rows amid those of other groups, or rows of one strided part. Of
+// tiles of few steps several are under way at a time, and the stores of one wait while others multiply: to
+// fetch for the next would come no earlier, unless the last-level cache is slow.
 tsr::FarC PackedPlan::how_far_c(const GemmView& view, const ArchSpec& arch) const {
   const bool scattered = view.c_rows || (n <= tile_n && view.groups > 1 && view.c.row_stride > view.n);
   const int64_t row = view.c.row_stride * bytes_of(view.c.type), bytes = row * (scattered ? view.m : most_m);
   if (bytes <= arch.l2.bytes) return tsr::kFarIgnored;
   if (scattered) return tsr::kFarFetched;
-  const bool streams = c_past_caches(view, arch) && row % kCacheLine == 0;
-  if (streams) return tsr::kFarStreamed;
+  const bool past = c_past_caches(view, arch);
+  if (past && row % kCacheLine == 0) return tsr::kFarStreamed;
   if (n <= tile_n) return tsr::kFarIgnored;
-  if (c_past_caches(view, arch)) return tsr::kFarFetched;
   const bool soon = most_k <= kFewSteps * group && last_level_is_fast(arch);
-  return soon ? tsr::kFarIgnored : tsr::kFarFetched;
+  return soon && !past ? tsr::kFarIgnored : tsr::kFarFetched;
 }
 
 bool PackedPlan::c_past_caches(const GemmView& view, const ArchSpec& arch) const {
