@@ -193,13 +193,13 @@ constexpr Rule kRules[] = {
      [](V v, C c, A a) {
        if (!v.window) return true;
        const GroupsShape s = groups_shape(v, c);
-       const int most = s.spread ? std::max(a.group_channels, c.inst_n) : c.inst_n;
+       const int most = s.spread && !s.gradient ? std::max(a.group_channels, c.inst_n) : c.inst_n;
        return s.blocked || (s.steps <= most && s.lanes > 0) || half_vectors(v, c, a);
      },
      "channels of several groups share a vector: a group has at most inst_n channels (or words of inst_k of "
      "them) of the operand that is read, and a few vectors of it (four of 512 bits, else two) feed one of "
-     "the operand that is walked; where each vector holds channels of one group, the architecture's "
-     "group_channels if those are more"},
+     "the operand that is walked; where each vector holds channels of one group, and for no gradient of "
+     "the filter, the architecture's group_channels if those are more"},
     {"groups_blocks", kGroups, reads("tile inst_n"),
      [](V v, C c, A) {
        return !v.window || !groups_shape(v, c).blocked ||

@@ -151,6 +151,7 @@ TEST(Rules, CpuGroups) {
   EXPECT_EQ(verdict("x86_amx", "conv_fwd n=1 g=4 c=64 k=24" + shape, f + "7x32"), "");
   EXPECT_EQ(verdict("x86_amx", "conv_fwd n=1 g=4 c=64 k=24" + shape, f + "7x16"), "groups_channels");
   EXPECT_EQ(verdict("x86_amx", "conv_fwd n=1 g=4 c=65 k=24" + shape, f + "7x32"), "groups_channels");
+  EXPECT_EQ(verdict("x86_amx", "conv_bwd_weight n=1 g=4 c=17 k=32" + shape, f + "2x32"), "groups_channels");
   EXPECT_EQ(verdict("x86_avx512", "conv_fwd n=1 g=4 c=1 k=1 in=400 filter=33 dtype=f32", f + "7x32"),
             "groups_unrolled");
   EXPECT_EQ(
