@@ -111,9 +111,9 @@ class GroupsKernel : public CpuKernel {
       while (lines > 1 && bytes_in_turn(lines) > static_cast<double>(arch.l2.bytes) * 3 / 4) --lines;
       if (lines > 1) band_h_ = lines;
     }
-    put_results_apart(arch);
     by_lines_ = shape_.gradient ? shape_.chunks < threads_ : lines_ >= threads_;
     parts_ = shape_.gradient && by_lines_ ? std::min<int64_t>(threads_, lines_) : 1;
+    put_results_apart(arch);
   }
 
   void run_unchecked(const Buffers& buffers) const override {
@@ -149,9 +149,11 @@ class GroupsKernel : public CpuKernel {
 
  private:
   // Lines of the result that go past the caches but not from the kernel's registers: so few in a block that
-  // two of them stay in L2.
+  // two of them stay in L2. Threads that share lines could not tell when one is complete.
   void put_results_apart(const ArchSpec& arch) {
-    if (shape_.gradient || !result_past_caches(view_, arch) || groups_stream(view_, config_, arch)) return;
+    if (shape_.gradient || !by_lines_ || !result_past_caches(view_, arch) ||
+        groups_stream(view_, config_, arch))
+      return;
     const auto& axes = view_.window->axes;
     const int64_t line = view_.c.row_stride * bytes_of(view_.c.type) * axes[2].positions *
                          (shape_.blocked ? shape_.block_h : 1);
