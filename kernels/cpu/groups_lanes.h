@@ -15,9 +15,8 @@ constexpr int groups_reach(int inner, int outer, int lanes) {
 constexpr int groups_vectors(int lanes, bool dot) { return lanes == 16 && !dot ? 4 : 2; }
 
 // Lanes of a vector that hold channels: all of one group, or as many as groups_vectors() can feed; 0: none.
-// `alone`: there is no other group.
-constexpr int groups_lanes(int inner, int outer, int lanes, bool dot, bool alone = false) {
-  if ((inner == 1 && outer == 1) || outer % lanes == 0 || alone) return lanes;
+constexpr int groups_lanes(int inner, int outer, int lanes, bool dot) {
+  if ((inner == 1 && outer == 1) || outer % lanes == 0) return lanes;
   int used = lanes;
   while (used > 0 && groups_reach(inner, outer, used) > groups_vectors(lanes, dot) * lanes) --used;
   return used;

@@ -364,7 +364,7 @@ struct GroupsLines {
           constexpr int kSize = bytes_of(C::type_out);
           job.streams = (reinterpret_cast<unsigned long long>(args.epilogue.c) |
                          args.epilogue.c_stride * kSize | job.o * kSize) %
-                            64 ==
+                            kLineBytes ==
                         0;
         }
         const char* in = static_cast<const char*>(args.in) + chunk.begin;

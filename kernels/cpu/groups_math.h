@@ -51,16 +51,15 @@ struct GroupsMath {
   static constexpr int kApart = C::gradient || kBlocked || kAlone ? 0 : groups_apart(kSteps, kOuter, L, V);
   // Lanes are the channels of a group, or of several.
   static constexpr bool kGrouped = !kBlocked && (kSteps != 1 || kOuter != 1);
-  static constexpr int kUsed = kBlocked || kApart ? L
-                               : kFolds > 1       ? L / kFolds
-                                                  : groups_lanes(kSteps, kOuter, L, kDot, kAlone),
+  static constexpr int kUsed = kFolds > 1                     ? L / kFolds
+                               : kBlocked || kAlone || kApart ? L
+                                                              : groups_lanes(kSteps, kOuter, L, kDot),
                        kChannels = kApart ? V / kApart * kOuter : V * kUsed;
   static_assert(kUsed > 0);
   // Vectors of sums on their way to memory: those of folded channels are brought together.
   static constexpr int kSums = V % kFolds == 0 ? V / kFolds : V, kSumLanes = kApart ? L : kChannels / kSums;
   // All lanes of a vector belong to one group: a channel of the operand read is spread to all of them.
-  static constexpr bool kSpread =
-      kGrouped && (kFolds > 1 || kAlone || kApart || (kUsed == L && kOuter % L == 0));
+  static constexpr bool kSpread = kGrouped && (kFolds > 1 || kAlone || kApart || kOuter % L == 0);
   // Which channel a lane takes is chosen by an index; else it is its own.
   static constexpr bool kChosen = kGrouped && !kSpread;
   // Every lane of a vector takes the same channel, which its address says.

@@ -23,13 +23,13 @@ struct Stream {
                     long long apart = 0)
       : next(begin),
         end(behind),
-        step(((behind - begin) * count / turns / 64 + 1) * 64),
+        step(((behind - begin) * count / turns / kLineBytes + 1) * kLineBytes),
         planes(count - 1),
         plane(apart),
         size(behind - begin) {}
   TSR_INLINE void fetch() {
     const char* to = end - next < step ? end : next + step;
-    for (; next < to; next += 64) __builtin_prefetch(next, kWrite, 2);
+    for (; next < to; next += kLineBytes) __builtin_prefetch(next, kWrite, 2);
     if (next >= end && planes > 0) {
       --planes;
       end += plane;

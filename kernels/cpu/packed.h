@@ -14,7 +14,7 @@ namespace tsr {
 // work would wait behind many requests at once. `lines` of what is read at `next` come into L2; rows of C
 // from c_row on of those that the next tile writes, into L1.
 struct Ahead {
-  static constexpr long long kTurn = 32, kLine = 64;
+  static constexpr long long kTurn = 32;
   const char* next;
   long long lines, turn;
   int c_row = 0;
@@ -85,8 +85,8 @@ struct Packed {
   // The share of one turn of the tile whose first row is `row`.
   template <int kHeight>
   static TSR_INLINE void fetch(Ahead& ahead, const PackedArgs& p, long long row) {
-    for (long long i = 0; i < ahead.lines; ++i) __builtin_prefetch(ahead.next + i * Ahead::kLine, 0, 2);
-    ahead.next += ahead.lines * Ahead::kLine;
+    for (long long i = 0; i < ahead.lines; ++i) __builtin_prefetch(ahead.next + i * kLineBytes, 0, 2);
+    ahead.next += ahead.lines * kLineBytes;
     if (p.far_c != kFarFetched || ahead.c_row >= kHeight) return;
     constexpr int kSize = bytes_of(Config::type_out);
     const long long turns = turns_of(p), stride = p.epilogue->c_stride * kSize;
@@ -99,9 +99,9 @@ struct Packed {
       }
       const char* line = c + at * stride;
 #pragma GCC unroll 8
-      for (int i = 0; i < Config::tile_n * kSize; i += Ahead::kLine) __builtin_prefetch(line + i, 1);
+      for (int i = 0; i < Config::tile_n * kSize; i += kLineBytes) __builtin_prefetch(line + i, 1);
       // Columns of groups, and rows that are no lines, may begin amid one.
-      if (Config::a_table || stride % Ahead::kLine != 0) __builtin_prefetch(line + p.cols * kSize - 1, 1);
+      if (Config::a_table || stride % kLineBytes != 0) __builtin_prefetch(line + p.cols * kSize - 1, 1);
     }
   }
 
@@ -113,7 +113,7 @@ struct Packed {
     const long long left = p.rows - row - kHeight, end = left < kHeight ? left : kHeight;
     for (long long r = tap; r < end; r += p.taps) {
       const char* at = table[kHeight + r];
-      for (long long i = 0; i < p.tap_steps * 4; i += Ahead::kLine) __builtin_prefetch(at + i);
+      for (long long i = 0; i < p.tap_steps * 4; i += kLineBytes) __builtin_prefetch(at + i);
       __builtin_prefetch(at + p.tap_steps * 4 - 1);
     }
   }
@@ -314,11 +314,11 @@ struct Packed {
 
   // Tiles that go past the caches: their rows are whole lines of memory, which rows_are_lines has to find.
   static constexpr bool kStreams =
-      kLeaves && !E::kRowTable && Config::tile_n * bytes_of(Config::type_out) % Ahead::kLine == 0;
+      kLeaves && !E::kRowTable && Config::tile_n * bytes_of(Config::type_out) % kLineBytes == 0;
   static TSR_INLINE bool rows_are_lines(const PackedArgs& p) {
     constexpr int kSize = bytes_of(Config::type_out);
     const auto at = reinterpret_cast<unsigned long long>(p.epilogue->c) + p.col0 * kSize;
-    return (at | (p.epilogue->c_stride * kSize)) % Ahead::kLine == 0;
+    return (at | (p.epilogue->c_stride * kSize)) % kLineBytes == 0;
   }
   // A whole tile. Rows that another tile stores too get the same values twice.
   template <int kHeight>
@@ -428,8 +428,8 @@ struct Packed {
     const long long turns = turns_of(p);
     const long long turn = turns > 0 && (next || p.far_c == kFarFetched) ? Ahead::kTurn : p.steps;
     if (next && turns > 0) {
-      lines = p.next_b_bytes / Ahead::kLine / (turns * (tiles.tall + tiles.low)) + 1;
-      share = lines * turns * Ahead::kLine;
+      lines = p.next_b_bytes / kLineBytes / (turns * (tiles.tall + tiles.low)) + 1;
+      share = lines * turns * kLineBytes;
     }
     for (long long t = 0, row = 0; t < tiles.tall + tiles.low; ++t) {
       const int height = t < tiles.tall ? kRows : low;

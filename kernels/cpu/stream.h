@@ -5,8 +5,6 @@
 
 namespace tsr {
 
-constexpr int kLineBytes = 64;  // of memory
-
 // What was streamed is seen by every processor from here on.
 TSR_INLINE void fence_streams() { asm volatile("sfence" ::: "memory"); }
 

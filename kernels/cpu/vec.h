@@ -29,6 +29,8 @@ struct Vec<8> {
 
 #define TSR_INLINE inline __attribute__((always_inline))
 
+constexpr long long kLineBytes = 64;  // of memory, that caches hold or fetch at once
+
 // ---- memory. `live` lanes are touched, the others read as zero; live == kLanes is the fast path.
 
 template <class V>

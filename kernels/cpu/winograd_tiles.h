@@ -79,7 +79,7 @@ struct WinogradTransform {
       TSR_UNROLL for (int h = 0; h < kStepH; ++h) {
         TSR_UNROLL for (int w = 0; w < kStepW; ++w) {
           const char* pixel = corner + d * a.axes[0].stride + h * a.axes[1].stride + w * a.axes[2].stride;
-          for (long long i = 0; i < a.channels * 4; i += kLine) __builtin_prefetch(pixel + i);
+          for (long long i = 0; i < a.channels * 4; i += kLineBytes) __builtin_prefetch(pixel + i);
         }
       }
     }
@@ -115,9 +115,6 @@ struct WinogradTransform {
           });
     }
   }
-
- private:
-  static constexpr long long kLine = 64;  // bytes of memory fetched at once
 };
 
 }  // namespace tsr

@@ -116,8 +116,8 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
     const int steps = static_cast<int>(few ? s.steps : 1), outer = static_cast<int>(few ? s.outer : 1),
               lanes = static_cast<int>(vector), vectors = static_cast<int>(c.tile_n / vector);
     if (few && !s.gradient && !s.alone) s.apart = tsr::groups_apart(steps, outer, lanes, vectors);
-    s.lanes = !few ? 0 : s.apart ? vector : tsr::groups_lanes(steps, outer, lanes, c.inst_k > 1, s.alone);
-    s.spread = s.lanes == vector && (s.alone || s.apart || s.outer % vector == 0);
+    s.spread = few && (s.alone || s.apart || s.outer % vector == 0);
+    s.lanes = s.spread ? vector : few ? tsr::groups_lanes(steps, outer, lanes, c.inst_k > 1) : 0;
     const DType read = (s.gradient ? v.b : v.a).type;
     if (s.lanes > 0 && !s.gradient && (read == DType::f32 || c.inst_k > 1))
       s.folds = tsr::groups_folds(steps, outer, lanes);
