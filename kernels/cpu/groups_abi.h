@@ -34,13 +34,14 @@ enum class GroupsPhase : int {
 };
 
 // Lines are the rows (image, d, h) of the operand that is walked: the result, or where the filter's gradient
-// is computed the gradient of the output. Chunks are tile_n lanes of its channels, of which groups_lanes() in
-// each vector hold one. All tensors are channels-last and dense; distances are in elements.
+// is computed the gradient of the output. Chunks are tile_n lanes of its channels, where Config says turned
+// of those of the operand read; groups_lanes() of each vector hold one. All tensors are channels-last and
+// dense; distances are in elements.
 struct GroupsArgs {
   const void* in;     // what is read around each line
   const void* other;  // the filter, K of all groups x taps x C of a group; or the operand that is walked
-  // Per chunk [taps_d][taps_h][inner][taps_w][tile_n]; inner in pairs where words hold two channels, and in
-  // pairs again where groups_folds() says so.
+  // Per chunk [taps_d][taps_h][channels that lanes take][taps_w][tile_n]; channels in pairs where words hold
+  // two, and in pairs again where groups_folds() says so.
   float* panels;
   long long panel_part;  // floats from one part of sums to the next
   int parts;             // that GroupsPhase::finish adds up, in order

@@ -1,5 +1,7 @@
 // cpu_groups for the gradient of the filter: the lines of dY are walked with those of X that each tap meets,
-// and the sums of as many lines of the filter as fit stay in registers.
+// and the sums of as many lines of the filter as fit stay in registers. Lanes are channels of dY, for which
+// those of X are chosen at every column; turned, channels of X, for which those of dY are, once for all
+// lines.
 #pragma once
 
 #include "cpu/groups_math.h"
@@ -56,23 +58,23 @@ struct GroupsGradient {
   // trickle of what is asked for ahead.
   static constexpr bool kBetween = kBands == 1 && kTaps > 1 && M::kStride == 1 && !M::kGrouped;
 
-  // dY: the lanes as they lie.
-  struct OutLanes {
+  // The operand whose channels are the lanes, dY unless turned: they are taken as they lie.
+  struct Lanes {
     long long base;
     Part part[V];
     long long beyond = 0;  // elements that whole vectors read behind the last channel of a pixel
-    TSR_INLINE OutLanes(const GroupsArgs& args, long long chunk)
+    TSR_INLINE Lanes(const GroupsArgs& args, long long chunk)
         : base(M::first_channel(args, chunk) * M::kOtherSize) {
       each<V>([&](auto v) __attribute__((always_inline)) {
         constexpr int kMost = M::kPairs ? 2 * L : M::kUsed, kRead = M::kPairs ? 2 * L : L;
-        const long long live = args.out_channels - (M::first_channel(args, chunk) + v.value * M::kUsed);
+        const long long live = M::outer_channels(args) - (M::first_channel(args, chunk) + v.value * M::kUsed);
         if (!M::kPairs || v.value % 2 == 0) beyond = most(beyond, kRead - live);
         part[v.value] = Part(live > kMost ? kMost : live > 0 ? live : 0);
       });
     }
   };
   template <bool kWhole>
-  static TSR_INLINE void load_out(F (&y)[V], const char* p, const OutLanes& lanes) {
+  static TSR_INLINE void load_lanes(F (&y)[V], const char* p, const Lanes& lanes) {
     each<V>([&](auto vi) __attribute__((always_inline)) {
       constexpr int v = decltype(vi)::value;
       if constexpr (!M::kPairs) {
@@ -96,7 +98,7 @@ struct GroupsGradient {
   struct Job {
     const GroupsArgs* args;
     const Chunk* chunk;
-    const OutLanes* out;
+    const Lanes* lanes;
     U index[V];
     int lines;
     long long inside_begin, inside_end;  // columns whose steps meet X only inside, and that are whole
@@ -149,7 +151,9 @@ struct GroupsGradient {
     constexpr int kTwo = M::kSpread && M::kIn == Type::bf16 && kChannels % 2 == 0 ? 2 : 1;
     TSR_UNROLL for (int c = 0; c < kChannels; c += kTwo) {
       F x[2][V];
-      if constexpr (kTwo == 2) {
+      if constexpr (M::kTurned) {
+        load_lanes<kWhole>(x[0], from, *at.lanes);
+      } else if constexpr (kTwo == 2) {
         M::spread_two(x, from + c * M::kInSize, *at.chunk);
       } else {
         M::template load<kWhole>(x, from + c * M::kInSize, *at.chunk, at.index);
@@ -178,8 +182,10 @@ struct GroupsGradient {
       hold(out);
       if (kEdge && b >= out_left) {
         TSR_UNROLL for (int v = 0; v < V; ++v) y[b][v] = F{};
+      } else if constexpr (M::kTurned) {
+        M::template load<kWhole>(&y[b], from, *at.chunk, at.index);
       } else {
-        load_out<kWhole>(y[b], from, *at.out);
+        load_lanes<kWhole>(y[b], from, *at.lanes);
       }
     }
     // Of all lines at once, neighbouring products go to different sums.
@@ -232,7 +238,8 @@ struct GroupsGradient {
         all &= live[r.value];
       });
       if (!any) continue;
-      const char *out = line.out + at.out->base, *in = line.in + at.chunk->begin;
+      const char *out = line.out + (M::kTurned ? at.chunk->begin : at.lanes->base),
+                 *in = line.in + (M::kTurned ? at.lanes->base : at.chunk->begin);
       long long o = 0, in_col = -args.pad_w;
       for (; o < args.out_w;
            o += B, in_col += B * M::kStride, out += B * out_pixel, in += B * M::kStride * pixel) {
@@ -264,10 +271,11 @@ struct GroupsGradient {
 
   // Whether whole vectors may be read along this line of dY.
   static TSR_INLINE bool lines_behind(const GroupsArgs& args, long long number, const Chunk& chunk,
-                                      const OutLanes& out) {
+                                      const Lanes& lanes) {
     const GroupsLine line(args, number);
-    return args.out_channels * (args.out_pixels - (line.line() + 1) * args.out_w) >= out.beyond &&
-           line.room() >= chunk.beyond;
+    const long long room = args.out_channels * (args.out_pixels - (line.line() + 1) * args.out_w);
+    return room >= (M::kTurned ? chunk.beyond : lanes.beyond) &&
+           line.room() >= (M::kTurned ? lanes.beyond : chunk.beyond);
   }
 
   static TSR_INLINE void lines(const GroupsArgs& args) {
@@ -291,9 +299,9 @@ struct GroupsGradient {
     // Of the lines up to which all have enough behind them in both operands, for the last chunk and so for
     // all. Any line may meet the last one of X: taps that lie apart leave the image one by one.
     const Chunk last(args, args.chunk_end - 1);
-    const OutLanes out_last(args, args.chunk_end - 1);
+    const Lanes last_lanes(args, args.chunk_end - 1);
     long long whole_end = args.line_begin;
-    while (whole_end < args.line_end && lines_behind(args, whole_end, last, out_last)) ++whole_end;
+    while (whole_end < args.line_end && lines_behind(args, whole_end, last, last_lanes)) ++whole_end;
     const auto block_end = [&](long long l0, long long end) {
       return groups_block_end(args, l0, least(l0 + least(args.line_block, kMostLines), end));
     };
@@ -325,10 +333,10 @@ struct GroupsGradient {
       }
       for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
         const Chunk chunk(args, q);
-        const OutLanes out(args, q);
+        const Lanes lanes(args, q);
         job.chunk = &chunk;
-        job.out = &out;
-        const bool whole = (chunk.beyond <= 0 && out.beyond <= 0) || l1 <= whole_end;
+        job.lanes = &lanes;
+        const bool whole = (chunk.beyond <= 0 && lanes.beyond <= 0) || l1 <= whole_end;
         for (job.tap_line = 0; job.tap_line < kLines; job.tap_line += kBand) {
           each<V>([&](auto v) __attribute__((always_inline)) { job.index[v.value] = chunk.index[v.value]; });
           job.sums = args.panels + q * chunk_floats + job.tap_line * M::kInner * kSlot;
@@ -350,8 +358,15 @@ struct GroupsGradient {
     }
   }
 
-  // Sums, turned, to dW: one row per output channel, taps x inner.
-  static __attribute__((noinline)) void finish(const GroupsArgs& args) {
+  // The sums of lanes `at` of all parts.
+  static TSR_INLINE F sum_of_parts(const GroupsArgs& args, const float* at) {
+    F sum = load_whole<F>(at);
+    for (int p = 1; p < args.parts; ++p) sum += load_whole<F>(at + p * args.panel_part);
+    return sum;
+  }
+
+  // To dW, one row per output channel, taps x inner: where lanes are channels of dY, sums are transposed.
+  static __attribute__((noinline)) void finish_rows(const GroupsArgs& args) {
     const long long taps = args.taps_d * args.taps_h * kTaps, length = taps * M::kInner;
     for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
       const float* sums = args.panels + q * length * C::tile_n;
@@ -361,10 +376,9 @@ struct GroupsGradient {
           alignas(64) unsigned turned[L][L];
           for (int i = 0; i < L; ++i) {
             if (e + i >= length) break;
-            const float* from = sums + ((tap_line * M::kInner + c) * kTaps + tap_w) * C::tile_n + v * L;
-            F sum = load_whole<F>(from);
-            for (int p = 1; p < args.parts; ++p) sum += load_whole<F>(from + p * args.panel_part);
-            store_whole(turned[i], sum);
+            store_whole(
+                turned[i],
+                sum_of_parts(args, sums + ((tap_line * M::kInner + c) * kTaps + tap_w) * C::tile_n + v * L));
             if (++c < M::kInner) continue;
             c = 0;
             if (++tap_w == kTaps) tap_w = 0, ++tap_line;
@@ -381,6 +395,40 @@ struct GroupsGradient {
           }
         }
       }
+    }
+  }
+
+  // Where lanes are channels of X: those of a group are neighbours in dW.
+  static __attribute__((noinline)) void finish_runs(const GroupsArgs& args) {
+    for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
+      const float* sums = args.panels + q * kLines * M::kInner * kSlot;
+      for (int tap_line = 0; tap_line < kLines; ++tap_line) {
+        for (int k = 0; k < M::kInner; ++k) {
+          for (int tap = tap_line * kTaps; tap < (tap_line + 1) * kTaps; ++tap) {
+            for (int v = 0; v < V; ++v, sums += L) {
+              alignas(64) float lanes[2 * L] = {};
+              store_whole(lanes, sum_of_parts(args, sums));
+              for (int i = 0; i < M::kUsed;) {
+                const long long x = q * M::kChannels + M::channel(v, i), group = x / M::kOuter,
+                                c = x % M::kOuter;
+                if (x >= args.in_channels) break;
+                const int run = static_cast<int>(least(M::kUsed - i, M::kOuter - c));
+                E::store(load_whole<U>(lanes + i), args.epilogue, group * M::kInner + k, tap * M::kOuter + c,
+                         run);
+                i += run;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+
+  static TSR_INLINE void finish(const GroupsArgs& args) {
+    if constexpr (M::kTurned) {
+      finish_runs(args);
+    } else {
+      finish_rows(args);
     }
   }
 

@@ -25,7 +25,10 @@ struct GroupsMath {
   static constexpr bool kBackward = C::spread_w < 0;
   static constexpr int kTaps = C::taps_w, kStride = kBackward ? C::divide_w : C::step_w;
   static constexpr int kDilation = kBackward ? -C::spread_w : C::spread_w;
-  static constexpr int kInner = C::inner, kOuter = C::outer;
+  // The lanes are channels of the operand walked, which take those of the operand read; turned, the other way
+  // round. Channels of a group that lanes take, and that are lanes.
+  static constexpr bool kTurned = requires { C::turned; };
+  static constexpr int kInner = kTurned ? C::outer : C::inner, kOuter = kTurned ? C::inner : C::outer;
   // Products of two neighbouring channels of the operand read are added at once: 32-bit words hold both, and
   // take the place of channels.
   static constexpr bool kDot = C::inst == Inst::dpbf16;
@@ -34,6 +37,7 @@ struct GroupsMath {
   // The operand read, and the other one.
   static constexpr Type kIn = C::gradient ? C::type_b : C::type_a,
                         kOther = C::gradient ? C::type_a : C::type_b;
+  static_assert(!kTurned || (C::gradient && kIn == Type::f32 && kOther == Type::f32));
   // Elements, or words, of a group's channels, and how many of them lie side by side in a vector.
   static constexpr int kElements = kDot ? kInner / 2 : kInner;
   static constexpr int kFolds =
@@ -60,6 +64,7 @@ struct GroupsMath {
   static constexpr int kSums = V % kFolds == 0 ? V / kFolds : V, kSumLanes = kApart ? L : kChannels / kSums;
   // All lanes of a vector belong to one group: a channel of the operand read is spread to all of them.
   static constexpr bool kSpread = kGrouped && (kFolds > 1 || kAlone || kApart || kOuter % L == 0);
+  static_assert(!kTurned || (kGrouped && !kSpread));
   // Which channel a lane takes is chosen by an index; else it is its own.
   static constexpr bool kChosen = kGrouped && !kSpread;
   // Every lane of a vector takes the same channel, which its address says.
@@ -112,9 +117,17 @@ struct GroupsMath {
     return kApart && v % kApart == kApart - 1 ? kOuter - (kApart - 1) * L : kSumLanes;
   }
 
+  // Of all groups, the channels that lanes take, and that are lanes.
+  static TSR_INLINE long long inner_channels(const GroupsArgs& args) {
+    return kTurned ? args.out_channels : args.in_channels;
+  }
+  static TSR_INLINE long long outer_channels(const GroupsArgs& args) {
+    return kTurned ? args.in_channels : args.out_channels;
+  }
+
   // First channel of a chunk. The last one is moved back where that spares it masks.
   static TSR_INLINE long long first_channel(const GroupsArgs& args, long long chunk) {
-    const long long o = chunk * kChannels, last = args.out_channels - kChannels;
+    const long long o = chunk * kChannels, last = outer_channels(args) - kChannels;
     return !kChosen && last >= 0 ? least(o, last) : o;
   }
 
@@ -181,24 +194,24 @@ struct GroupsMath {
     long long beyond = 0;  // elements that whole vectors read behind the last channel of a pixel
 
     TSR_INLINE Chunk(const GroupsArgs& args, long long chunk) {
-      const long long o = first_channel(args, chunk);
+      const long long o = first_channel(args, chunk), channels = inner_channels(args);
       if constexpr (kBlocked) return;
       each<V>([&](auto vi) __attribute__((always_inline)) {
         constexpr int v = decltype(vi)::value;
         const long long first = o + (kApart ? channel(v, 0) : v * kUsed), from = first / kOuter * kInner;
         // Vectors of no channels read those of the last group.
-        apart[v] = (kSpread ? least(from, args.in_channels - kInner) : from) * kInSize;
+        apart[v] = (kSpread ? least(from, channels - kInner) : from) * kInSize;
         if (v == 0) begin = apart[0];
         apart[v] -= begin;
         if (kSpread || (kPairs && v % 2)) return;
-        const long long live = args.in_channels - from > 0 ? args.in_channels - from : 0;
+        const long long live = channels - from > 0 ? channels - from : 0;
         constexpr int kPart = kPairs ? 2 * L : kRead;
         for (int i = 0; i < kReads; ++i) {
           const long long rest = live - i * kPart;
           part[v][i] = Part(rest > kPart ? kPart : rest > 0 ? rest : 0);
         }
         constexpr int kAll = kNarrow > 0 ? kNarrow / kInSize : kReads * kPart;
-        if (!kShared || v == 0) beyond = most(beyond, from + kAll - args.in_channels);
+        if (!kShared || v == 0) beyond = most(beyond, from + kAll - channels);
         if constexpr (kChosen) {
           U u{};
           for (int i = 0; i < L; ++i)

@@ -78,6 +78,7 @@ void add_window(Prelude& prelude, const GemmView& v, const KernelConfig& c, cons
                  {"divide_w", w.divide}};
   for (const auto& n : numbers) prelude.number(n.name, static_cast<int>(n.value));
   if (shape.alone) prelude.number("alone", 1);
+  if (shape.turned) prelude.number("turned", 1);
   if (groups_stream(v, c, a)) prelude.number("streams", 1);
 }
 

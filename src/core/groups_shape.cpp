@@ -79,6 +79,55 @@ bool pixels_alike(const GemmView& v) {
   });
 }
 
+// What a product of a line of a gradient's filter takes, in cycles of the ports that arithmetic shares with
+// shuffles: `chosen` columns of a tile are, for lanes that are `outer` channels of a group and take `inner`.
+double chosen_cost(const GroupsShape& s, int64_t inner, int64_t outer, int64_t vector, int64_t chosen) {
+  const int lanes =
+      tsr::groups_lanes(static_cast<int>(inner), static_cast<int>(outer), static_cast<int>(vector), false);
+  if (lanes == 0) return HUGE_VAL;
+  const int loads =
+      tsr::groups_loads(tsr::groups_reach(static_cast<int>(inner), static_cast<int>(outer), lanes),
+                        static_cast<int>(vector), false);
+  const double shuffles = loads > 2 ? 3 : 1;
+  return (static_cast<double>(s.columns * s.axes[2].taps) + static_cast<double>(chosen) * shuffles) / lanes;
+}
+
+// Whether the lanes of a gradient of the filter had better be channels of the operand read: at each column of
+// it a line of taps meets, lanes of the one walked choose from its channels again. Of 16-bit elements, what
+// is not chosen would be converted as often.
+bool better_turned(const GemmView& v, const KernelConfig& c, const GroupsShape& s, int64_t vector) {
+  if (!s.gradient || c.inst_k > 1 || v.a.type != DType::f32 || v.b.type != DType::f32 || s.groups == 1)
+    return false;
+  if (std::max(s.inner, s.outer) > vector || s.outer % vector == 0 || s.inner % vector == 0) return false;
+  if (s.inner == 1 && s.outer == 1) return false;
+  return chosen_cost(s, s.outer, s.inner, vector, s.columns) <
+         chosen_cost(s, s.inner, s.outer, vector, s.columns_read);
+}
+
+// Which channels are lanes, and what feeds them.
+void choose_lanes(GroupsShape& s, const GemmView& v, const KernelConfig& c, int64_t vector) {
+  s.turned = better_turned(v, c, s, vector);
+  if (s.turned) s.steps = s.outer;
+  s.alone = s.groups == 1 && !s.gradient && s.outer % std::max(c.tile_n, 1) != 0;
+  constexpr int64_t kMost = 65536;  // channels of a group that no number of lanes takes
+  const bool few = std::max(s.inner, s.outer) <= kMost;
+  const int steps = static_cast<int>(few ? s.steps : 1), outer = static_cast<int>(few ? s.across() : 1),
+            lanes = static_cast<int>(vector), vectors = static_cast<int>(c.tile_n / vector);
+  if (few && !s.gradient && !s.alone) s.apart = tsr::groups_apart(steps, outer, lanes, vectors);
+  s.spread = few && (s.alone || s.apart || outer % vector == 0);
+  s.lanes = s.spread ? vector : few ? tsr::groups_lanes(steps, outer, lanes, c.inst_k > 1) : 0;
+  const DType read = (s.gradient ? v.b : v.a).type;
+  if (s.lanes > 0 && !s.gradient && (read == DType::f32 || c.inst_k > 1))
+    s.folds = tsr::groups_folds(steps, outer, lanes);
+  if (s.folds > 1) {
+    s.lanes = vector / s.folds;
+    s.steps /= s.folds;
+  } else if (s.lanes > 0 && !s.spread && (steps > 1 || outer > 1))
+    s.vectors_read = tsr::groups_loads(tsr::groups_reach(steps, outer, static_cast<int>(s.lanes)), lanes,
+                                       vector == 16 && c.inst_k == 1 && read == DType::bf16);
+  s.chunk = std::max<int64_t>(s.apart ? vectors / s.apart * s.outer : vectors * s.lanes, 1);
+}
+
 }  // namespace
 
 GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
@@ -109,30 +158,12 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
     s.axes[2] = columns.axis;
     s.lanes = vector;
     s.chunk = s.outer;
-  } else {
-    s.alone = s.groups == 1 && !s.gradient && s.outer % std::max(c.tile_n, 1) != 0;
-    constexpr int64_t kMost = 65536;  // channels of a group that no number of lanes takes
-    const bool few = std::max(s.inner, s.outer) <= kMost;
-    const int steps = static_cast<int>(few ? s.steps : 1), outer = static_cast<int>(few ? s.outer : 1),
-              lanes = static_cast<int>(vector), vectors = static_cast<int>(c.tile_n / vector);
-    if (few && !s.gradient && !s.alone) s.apart = tsr::groups_apart(steps, outer, lanes, vectors);
-    s.spread = few && (s.alone || s.apart || s.outer % vector == 0);
-    s.lanes = s.spread ? vector : few ? tsr::groups_lanes(steps, outer, lanes, c.inst_k > 1) : 0;
-    const DType read = (s.gradient ? v.b : v.a).type;
-    if (s.lanes > 0 && !s.gradient && (read == DType::f32 || c.inst_k > 1))
-      s.folds = tsr::groups_folds(steps, outer, lanes);
-    if (s.folds > 1) {
-      s.lanes = vector / s.folds;
-      s.steps /= s.folds;
-    } else if (s.lanes > 0 && !s.spread && (s.steps > 1 || s.outer > 1))
-      s.vectors_read = tsr::groups_loads(tsr::groups_reach(steps, outer, static_cast<int>(s.lanes)), lanes,
-                                         vector == 16 && c.inst_k == 1 && read == DType::bf16);
-    s.chunk = std::max<int64_t>(s.apart ? vectors / s.apart * s.outer : vectors * s.lanes, 1);
   }
-  s.chunks = ceil_div(s.groups * s.outer, s.chunk);
   const int64_t step = w.spread < 0 ? w.divide : 1;  // columns of a tile are a multiple of this
   s.columns = ceil_div(std::max(c.tile_m, 1), step) * step;
   s.columns_read = ((s.columns - 1) * w.step + (w.taps - 1) * std::abs(w.spread)) / w.divide + 1;
+  if (!s.blocked) choose_lanes(s, v, c, vector);
+  s.chunks = ceil_div(s.groups * s.across(), s.chunk);
   s.chunk_floats = saturated_product({s.taps(), s.steps, c.tile_n});
   return s;
 }

@@ -16,12 +16,13 @@ struct GroupsShape {
   int64_t joined;        // neighbouring pixels of a line that lie side by side in a vector, as groups do
   int64_t groups;        // of `joined` pixels, which take the same filter
   int64_t inner, outer;  // channels per group of the operand read, and of the one walked
-  int64_t steps;         // of one instruction along the inner channels
+  bool turned;           // lanes are channels of the operand read, and take those of the one walked
+  int64_t steps;         // of one instruction along the channels of a group that lanes take
   int64_t lanes;         // of a vector hold channels; 0: none can
   int64_t folds;         // lanes of a vector that take part of one channel's sum each
   bool alone;            // one group, whose channels leave lanes of the last chunk empty
   int64_t apart;         // vectors of each group, which shares none with the others; 0: groups share them
-  bool spread;           // all lanes of a vector take the same channel of the operand read
+  bool spread;           // all lanes of a vector take the same channel
   int vectors_read;      // that feed one vector of lanes
   int64_t chunk;         // channels of one chunk
   int64_t chunks;
@@ -36,6 +37,8 @@ struct GroupsShape {
   int64_t first_h, first_w;    // coordinate that the first tap of a block at 0 meets
   int64_t origin_h, origin_w;  // pixel where the first block begins: 0, or negative
 
+  // Channels per group that are lanes.
+  int64_t across() const { return turned ? inner : outer; }
   int64_t taps() const { return axes[0].taps * axes[1].taps * axes[2].taps; }
 };
 

@@ -42,8 +42,11 @@ struct Groups : CpuTerms {
                          (shared ? 1 : vectors / static_cast<double>(std::max<int64_t>(s.apart, 1)));
     const double outs = static_cast<double>(s.columns) * vectors;
     const GradientBand band = s.gradient ? gradient_band(s, vectors) : GradientBand{1, 0};
-    const double loads = reads * s.vectors_read +
-                         (s.gradient ? outs / band.lines : static_cast<double>(axes[2].taps) * vectors);
+    const double taken = s.turned ? outs / band.lines : reads;  // whose channels lanes take
+    const double own = s.turned     ? reads
+                       : s.gradient ? outs / band.lines
+                                    : static_cast<double>(axes[2].taps) * vectors;
+    const double loads = taken * s.vectors_read + own;
     // Of a gradient, the operand walked is converted as well, and sums without a register are moved.
     const double moved = s.gradient ? outs / band.lines * (pairs ? 1 : convert) + 2 * band.spilled : 0;
     const double spilled =
@@ -51,7 +54,7 @@ struct Groups : CpuTerms {
             ? 0
             : std::max(static_cast<double>(s.columns + x.taps + 1) * vectors - a.vector_registers, 0.0) *
                   static_cast<double>(s.columns);
-    const double step = step_cycles(products + reads * shuffle + moved, loads, issue_per_cycle(), t) +
+    const double step = step_cycles(products + taken * shuffle + moved, loads, issue_per_cycle(), t) +
                         spilled * (chosen ? t.spilled_weight : t.spilled_alone);
     const double filter_lines = static_cast<double>(axes[0].taps * axes[1].taps) /
                                 static_cast<double>(axes[0].divide * axes[1].divide);

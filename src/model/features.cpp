@@ -76,7 +76,7 @@ double line_fill(In f) {
 double lane_fill(In f) {
   if (!f.groups) return 1.0;
   const GroupsShape& s = *f.groups;
-  return static_cast<double>(s.groups * s.outer) / (static_cast<double>(s.chunks) * f.c.tile_n);
+  return static_cast<double>(s.groups * s.across()) / (static_cast<double>(s.chunks) * f.c.tile_n);
 }
 
 // The largest power of two, in bytes, that the distance of rows is a multiple of; at most two pages.

@@ -26,13 +26,17 @@ struct EdgeLines {
     return reinterpret_cast<Vector>(reinterpret_cast<Bits>(v) & mask);
   }
 
-  static float sum(const Vector& v) {
-    float parts[kLanes];
-    std::memcpy(parts, &v, sizeof(v));
-    for (int width = kLanes / 2; width > 0; width /= 2) {
-      for (int i = 0; i < width; ++i) parts[i] += parts[i + width];
+  template <int kCount>
+  using Part [[gnu::vector_size(4 * kCount)]] = float;
+  template <int kCount>
+  static float sum(Part<kCount> v) {
+    if constexpr (kCount == 1) {
+      return v[0];
+    } else {
+      Part<kCount / 2> halves[2];
+      std::memcpy(halves, &v, sizeof(v));
+      return sum<kCount / 2>(halves[0] + halves[1]);
     }
-    return parts[0];
   }
 
   template <bool kMasked, int kHeight, int kCols>
@@ -46,6 +50,7 @@ struct EdgeLines {
     for (int i = 0; i < kHeight; ++i) {
       Vector left = load(a + i * e.a_stride + k * 4);
       if (kMasked) left = masked(left, mask);
+      asm("" : "+v"(left));  // loaded once, not once per column
       for (int j = 0; j < kCols; ++j) acc[i][j] += left * right[j];
     }
   }
@@ -67,7 +72,7 @@ struct EdgeLines {
     char* sums = static_cast<char*>(e.sums) + row * e.sums_stride;
     for (int i = 0; i < kHeight; ++i, sums += e.sums_stride) {
       for (int j = 0; j < kCols; ++j) {
-        const float s = sum(acc[i][j]);
+        const float s = sum<kLanes>(acc[i][j]);
         std::memcpy(sums + j * 4, &s, 4);
       }
     }

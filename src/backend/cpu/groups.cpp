@@ -73,11 +73,12 @@ class GroupsKernel : public CpuKernel {
                   (met + ahead) * axes[2].size * shape_.chunk * bytes_of(view_.b.type) <= arch.l1.bytes;
     line_block_ =
         std::max<int64_t>(static_cast<int64_t>(static_cast<double>(arch.l2.bytes) / 4 / line_bytes), 2);
-    // A gradient's chunk passes over its lines once for every input channel of a group.
-    if (shape_.gradient && shape_.inner > 1) {
+    // A gradient's chunk passes over its lines once for every channel of a group that lanes take.
+    if (shape_.gradient && shape_.steps > 1) {
+      const int64_t chunk = shape_.chunk, across = shape_.across();
       const int64_t chunk_bytes =
-          axes[2].size * ceil_div(shape_.chunk * shape_.inner, shape_.outer) * bytes_of(view_.b.type) +
-          axes[2].positions * shape_.chunk * bytes_of(view_.a.type);
+          axes[2].size * ceil_div(chunk * shape_.inner, across) * bytes_of(view_.b.type) +
+          axes[2].positions * ceil_div(chunk * shape_.outer, across) * bytes_of(view_.a.type);
       line_block_ = std::clamp<int64_t>(arch.l1.bytes / 2 / chunk_bytes, 2, line_block_);
     }
     // Chunks that begin anywhere share cache lines with their neighbours.
