@@ -79,27 +79,25 @@ bool pixels_alike(const GemmView& v) {
   });
 }
 
-// What a product of a line of a gradient's filter takes, in cycles of the ports that arithmetic shares with
-// shuffles: `chosen` columns of a tile are, for lanes that are `outer` channels of a group and take `inner`.
+// What a line of taps of a gradient takes of a tile's columns, in instructions of the ports that arithmetic
+// shares with shuffles: `chosen` columns are, for lanes that are `outer` channels of a group and take
+// `inner`.
 double chosen_cost(const GroupsShape& s, int64_t inner, int64_t outer, int64_t vector, int64_t chosen) {
-  const int lanes =
-      tsr::groups_lanes(static_cast<int>(inner), static_cast<int>(outer), static_cast<int>(vector), false);
-  if (lanes == 0) return HUGE_VAL;
-  const int loads =
-      tsr::groups_loads(tsr::groups_reach(static_cast<int>(inner), static_cast<int>(outer), lanes),
-                        static_cast<int>(vector), false);
-  const double shuffles = loads > 2 ? 3 : 1;
-  return (static_cast<double>(s.columns * s.axes[2].taps) + static_cast<double>(chosen) * shuffles) / lanes;
+  const int from = static_cast<int>(inner), to = static_cast<int>(outer), lanes = static_cast<int>(vector);
+  const int used = tsr::groups_lanes(from, to, lanes, false);
+  if (used == 0) return HUGE_VAL;
+  const int loads = tsr::groups_loads(tsr::groups_reach(from, to, used), lanes, false);
+  return static_cast<double>(s.columns * s.axes[2].taps + chosen * loads) / used;
 }
 
-// Whether the lanes of a gradient of the filter had better be channels of the operand read: at each column of
-// it a line of taps meets, lanes of the one walked choose from its channels again. Of 16-bit elements, what
-// is not chosen would be converted as often.
+// Whether the lanes of a gradient of the filter had better be channels of the operand read. Lanes of the one
+// walked choose from those at each column that a line of taps meets, lanes of the one read once from each
+// column walked; but lanes that take a single channel pass over their lines once. Elements of 16 bits that
+// are not chosen would be converted as often.
 bool better_turned(const GemmView& v, const KernelConfig& c, const GroupsShape& s, int64_t vector) {
-  if (!s.gradient || c.inst_k > 1 || v.a.type != DType::f32 || v.b.type != DType::f32 || s.groups == 1)
+  const bool floats = c.inst_k <= 1 && v.a.type == DType::f32 && v.b.type == DType::f32;
+  if (!s.gradient || !floats || s.groups == 1 || s.inner == 1 || std::max(s.inner, s.outer) >= vector)
     return false;
-  if (std::max(s.inner, s.outer) > vector || s.outer % vector == 0 || s.inner % vector == 0) return false;
-  if (s.inner == 1 && s.outer == 1) return false;
   return chosen_cost(s, s.outer, s.inner, vector, s.columns) <
          chosen_cost(s, s.inner, s.outer, vector, s.columns_read);
 }
