@@ -55,6 +55,7 @@ class GroupsKernel : public CpuKernel {
     const double line_bytes = static_cast<double>(shape_.groups) *
                               static_cast<double>(axes[2].size * shape_.inner * bytes_of(view_.a.type) +
                                                   axes[2].positions * shape_.outer * bytes_of(view_.b.type));
+    const bool slow = !last_level_is_fast(arch);
     // A fast last-level cache needs no asking ahead, while it holds the operands: lines asked for in vain
     // hold up those that are waited for. Planes that were met long ago are lost from it sooner.
     const double held = !shape_.gradient ? 1.0 / 3 : axes[0].taps > 1 ? 1.0 / 4 : 3.0 / 8;
@@ -62,7 +63,7 @@ class GroupsKernel : public CpuKernel {
     // coming where half of it is in L2 still.
     const double in_l2 =
         static_cast<double>(arch.l2.bytes) * (axes[2].spread > 0 && !shape_.gradient ? 2 : 1);
-    fetch_ = view_.bytes() > (last_level_is_fast(arch) ? static_cast<double>(arch.l3.bytes) * held : in_l2);
+    fetch_ = view_.bytes() > (slow ? in_l2 : static_cast<double>(arch.l3.bytes) * held);
     // What a chunk meets once L1 holds it is asked for a line ahead, while that fits beside the lines it
     // meets again. Pixels that begin within lines of memory take more of them, and those of L2 come in time
     // as it is.
@@ -73,6 +74,14 @@ class GroupsKernel : public CpuKernel {
                   (met + ahead) * axes[2].size * shape_.chunk * bytes_of(view_.b.type) <= arch.l1.bytes;
     line_block_ =
         std::max<int64_t>(static_cast<int64_t>(static_cast<double>(arch.l2.bytes) / 4 / line_bytes), 2);
+    // The longer lines are on their way, the more of that cache they need. A result's chunk is worth its
+    // preparation for a few tiles.
+    if (slow) {
+      constexpr int64_t kLeastTiles = 8;
+      const int64_t tiles = ceil_div(axes[2].positions, shape_.columns);
+      const int64_t least = shape_.gradient ? 2 : std::max<int64_t>(ceil_div(kLeastTiles, tiles), 2);
+      line_block_ = std::max(line_block_ / 2, std::min(least, line_block_));
+    }
     // A gradient's chunk passes over its lines once for every channel of a group that lanes take.
     if (shape_.gradient && shape_.steps > 1) {
       const int64_t chunk = shape_.chunk, across = shape_.across();
@@ -89,12 +98,13 @@ class GroupsKernel : public CpuKernel {
     // What is asked for ahead is dropped while many reads wait for L2: with few columns at a time, the lines
     // that neighbouring lines of a result share are met again in L1. Narrow pixels lie one after the other as
     // it is.
-    constexpr int64_t kPixel = 128, kLinesUnder = 4;
+    constexpr int64_t kPixel = 128;
+    const int64_t lines_under = slow ? 2 : 4;
     tile_block_ = axes[2].positions;
     if (fetch_ && !shape_.gradient && axes[2].spread > 0 && axes[2].step > 1 &&
         shape_.groups * shape_.inner * bytes_of(view_.a.type) >= kPixel) {
       tile_block_ = 1;
-      line_block_ = std::min(line_block_, kLinesUnder);
+      line_block_ = std::min(line_block_, lines_under);
     }
     // Planes take turns where what they share of the lines read would be lost from that cache between them.
     band_h_ = axes[1].positions;
