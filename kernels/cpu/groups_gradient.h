@@ -4,14 +4,15 @@
 // lines.
 #pragma once
 
-#include "cpu/groups_math.h"
+#include "cpu/groups_finish.h"
+#include "cpu/groups_load.h"
 
 namespace tsr {
 
 template <class C>
 struct GroupsGradient {
   using M = GroupsMath<C>;
-  using E = typename M::E;
+  using Load = GroupsLoad<C>;
   using F = typename M::F;
   using U = typename M::U;
   using Chunk = typename M::Chunk;
@@ -78,12 +79,12 @@ struct GroupsGradient {
     each<V>([&](auto vi) __attribute__((always_inline)) {
       constexpr int v = decltype(vi)::value;
       if constexpr (!M::kPairs) {
-        y[v] = M::template floats<M::kOther, kWhole>(p + v * M::kUsed * M::kOtherSize, lanes.part[v]);
+        y[v] = Load::template floats<M::kOther, kWhole>(p + v * M::kUsed * M::kOtherSize, lanes.part[v]);
         hold(y[v]);
       } else if constexpr (v % 2 == 0) {
         const char* from = p + v * L * M::kOtherSize;
         const U u = kWhole ? load_whole<U>(from) : load_copy16<U>(from, lanes.part[v]);
-        M::split(as_float<L>(u), y[v], y[v + 1]);
+        Load::split(as_float<L>(u), y[v], y[v + 1]);
       }
     });
   }
@@ -154,9 +155,9 @@ struct GroupsGradient {
       if constexpr (M::kTurned) {
         load_lanes<kWhole>(x[0], from, *at.lanes);
       } else if constexpr (kTwo == 2) {
-        M::spread_two(x, from + c * M::kInSize, *at.chunk);
+        Load::spread_two(x, from + c * M::kInSize, *at.chunk);
       } else {
-        M::template load<kWhole>(x, from + c * M::kInSize, *at.chunk, at.index);
+        Load::template load<kWhole>(x, from + c * M::kInSize, *at.chunk, at.index);
       }
       TSR_UNROLL for (int two = 0; two < kTwo; ++two) {
         TSR_UNROLL for (int t = 0; t < kTaps; ++t) {
@@ -183,7 +184,7 @@ struct GroupsGradient {
       if (kEdge && b >= out_left) {
         TSR_UNROLL for (int v = 0; v < V; ++v) y[b][v] = F{};
       } else if constexpr (M::kTurned) {
-        M::template load<kWhole>(&y[b], from, *at.chunk, at.index);
+        Load::template load<kWhole>(&y[b], from, *at.chunk, at.index);
       } else {
         load_lanes<kWhole>(y[b], from, *at.lanes);
       }
@@ -358,82 +359,8 @@ struct GroupsGradient {
     }
   }
 
-  // The sums of lanes `at` of all parts.
-  static TSR_INLINE F sum_of_parts(const GroupsArgs& args, const float* at) {
-    F sum = load_whole<F>(at);
-    for (int p = 1; p < args.parts; ++p) sum += load_whole<F>(at + p * args.panel_part);
-    return sum;
-  }
-
-  // To dW, one row per output channel, taps x inner: where lanes are channels of dY, sums are transposed.
-  static __attribute__((noinline)) void finish_rows(const GroupsArgs& args) {
-    const long long taps = args.taps_d * args.taps_h * kTaps, length = taps * M::kInner;
-    for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
-      const float* sums = args.panels + q * length * C::tile_n;
-      for (int v = 0; v < V; ++v) {
-        long long c = 0, tap_line = 0, tap_w = 0;
-        for (long long e = 0; e < length; e += L) {
-          alignas(64) unsigned turned[L][L];
-          for (int i = 0; i < L; ++i) {
-            if (e + i >= length) break;
-            store_whole(
-                turned[i],
-                sum_of_parts(args, sums + ((tap_line * M::kInner + c) * kTaps + tap_w) * C::tile_n + v * L));
-            if (++c < M::kInner) continue;
-            c = 0;
-            if (++tap_w == kTaps) tap_w = 0, ++tap_line;
-          }
-          U block[L];
-          TSR_UNROLL for (int i = 0; i < L; ++i) block[i] = load_whole<U>(turned[i]);
-          transpose<L>(block);
-          TSR_UNROLL for (int i = 0; i < L; ++i) store_whole(turned[i], block[i]);
-          const int live = static_cast<int>(least(L, length - e));
-          for (int i = 0; i < L; ++i) {
-            const long long o = M::first_channel(args, q) + M::channel(v, i);
-            if (i < M::kUsed && o >= q * M::kChannels && o < args.out_channels)
-              E::store(load_whole<U>(turned[i]), args.epilogue, o, e, live);
-          }
-        }
-      }
-    }
-  }
-
-  // Where lanes are channels of X: those of a group are neighbours in dW.
-  static __attribute__((noinline)) void finish_runs(const GroupsArgs& args) {
-    for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
-      const float* sums = args.panels + q * kLines * M::kInner * kSlot;
-      for (int tap_line = 0; tap_line < kLines; ++tap_line) {
-        for (int k = 0; k < M::kInner; ++k) {
-          for (int tap = tap_line * kTaps; tap < (tap_line + 1) * kTaps; ++tap) {
-            for (int v = 0; v < V; ++v, sums += L) {
-              alignas(64) float lanes[2 * L] = {};
-              store_whole(lanes, sum_of_parts(args, sums));
-              for (int i = 0; i < M::kUsed;) {
-                const long long x = q * M::kChannels + M::channel(v, i), group = x / M::kOuter,
-                                c = x % M::kOuter;
-                if (x >= args.in_channels) break;
-                const int run = static_cast<int>(least(M::kUsed - i, M::kOuter - c));
-                E::store(load_whole<U>(lanes + i), args.epilogue, group * M::kInner + k, tap * M::kOuter + c,
-                         run);
-                i += run;
-              }
-            }
-          }
-        }
-      }
-    }
-  }
-
-  static TSR_INLINE void finish(const GroupsArgs& args) {
-    if constexpr (M::kTurned) {
-      finish_runs(args);
-    } else {
-      finish_rows(args);
-    }
-  }
-
   static TSR_INLINE void run(const GroupsArgs& args) {
-    args.phase == GroupsPhase::lines ? lines(args) : finish(args);
+    args.phase == GroupsPhase::lines ? lines(args) : GroupsFinish<C>::run(args);
   }
 };
 

@@ -2,6 +2,7 @@
 // registers while each column that is read feeds every tap it meets.
 #pragma once
 
+#include "cpu/groups_load.h"
 #include "cpu/groups_weights.h"
 #include "cpu/stream.h"
 
@@ -10,6 +11,7 @@ namespace tsr {
 template <class C>
 struct GroupsLines {
   using M = GroupsMath<C>;
+  using Load = GroupsLoad<C>;
   using E = typename M::E;
   using F = typename M::F;
   using U = typename M::U;
@@ -102,7 +104,7 @@ struct GroupsLines {
             if constexpr (kFewRegisters && M::kBeside && !M::kPairs) {  // one vector read at a time
               each<V>([&](auto vi) __attribute__((always_inline)) {
                 constexpr int v = decltype(vi)::value;
-                F x = M::template floats<M::kIn, kWhole>(from + M::offset(chunk, v), chunk.part[v][0]);
+                F x = Load::template floats<M::kIn, kWhole>(from + M::offset(chunk, v), chunk.part[v][0]);
                 hold(x);
                 TSR_UNROLL for (int t = 0; t < kTaps; ++t) {
                   const int b = kColumns.met[col][t];
@@ -111,7 +113,7 @@ struct GroupsLines {
               });
             } else {
               F x[M::kAtOnce][V];
-              M::template load<kWhole>(x, from, chunk, index);
+              Load::template load<kWhole>(x, from, chunk, index);
               TSR_UNROLL for (int t = 0; t < kTaps; ++t) {
                 const int b = kColumns.met[col][t];
                 if (b < 0) continue;
