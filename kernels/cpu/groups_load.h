@@ -1,5 +1,5 @@
-// How the channels of a pixel come into the lanes of cpu_groups: as they lie, chosen by an index, or one in all
-// lanes; of bf16 as floats, or two neighbours at once.
+// How the channels of a pixel come into the lanes of cpu_groups: as they lie, chosen by an index, or one in
+// all lanes; of bf16 as floats, or two neighbours at once.
 #pragma once
 
 #include "cpu/groups_math.h"
@@ -154,7 +154,8 @@ struct GroupsLoad {
   // The vectors of one pixel, `begin` behind its first channel; `index` says which input channel of each
   // group.
   template <bool kWhole>
-  static TSR_INLINE void load(F (*channels)[V], const char* p, const typename M::Chunk& chunk, const U (&index)[V]) {
+  static TSR_INLINE void load(F (*channels)[V], const char* p, const typename M::Chunk& chunk,
+                              const U (&index)[V]) {
     F(&x)[V] = channels[0];
     each<V>([&](auto vi) __attribute__((always_inline)) {
       constexpr int v = decltype(vi)::value;
