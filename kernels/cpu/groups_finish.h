@@ -11,7 +11,8 @@ struct GroupsFinish {
   using E = typename M::E;
   using F = typename M::F;
   using U = typename M::U;
-  static constexpr int L = M::L, V = M::V, kTaps = M::kTaps, kLines = C::taps_d * C::taps_h;
+  static constexpr int L = M::L, V = M::V, kTaps = M::kTaps;
+  static constexpr long long kLength = M::kLines * M::kInner * kTaps;  // of a chunk's panel, in tile_n lanes
 
   // The sums of lanes `at` of all parts.
   static TSR_INLINE F sum_of_parts(const GroupsArgs& args, const float* at) {
@@ -20,17 +21,16 @@ struct GroupsFinish {
     return sum;
   }
 
-  // To dW, one row per output channel, taps x inner: where lanes are channels of dY, sums are transposed.
+  // To dW, one row per output channel, taps x inner. Where lanes are channels of dY, sums are transposed.
   static __attribute__((noinline)) void rows(const GroupsArgs& args) {
-    const long long taps = args.taps_d * args.taps_h * kTaps, length = taps * M::kInner;
     for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
-      const float* sums = args.panels + q * length * C::tile_n;
+      const float* sums = args.panels + q * kLength * C::tile_n;
       for (int v = 0; v < V; ++v) {
         long long c = 0, tap_line = 0, tap_w = 0;
-        for (long long e = 0; e < length; e += L) {
+        for (long long e = 0; e < kLength; e += L) {
           alignas(64) unsigned square[L][L];
           for (int i = 0; i < L; ++i) {
-            if (e + i >= length) break;
+            if (e + i >= kLength) break;
             store_whole(
                 square[i],
                 sum_of_parts(args, sums + ((tap_line * M::kInner + c) * kTaps + tap_w) * C::tile_n + v * L));
@@ -42,7 +42,7 @@ struct GroupsFinish {
           TSR_UNROLL for (int i = 0; i < L; ++i) block[i] = load_whole<U>(square[i]);
           transpose<L>(block);
           TSR_UNROLL for (int i = 0; i < L; ++i) store_whole(square[i], block[i]);
-          const int live = static_cast<int>(least(L, length - e));
+          const int live = static_cast<int>(least(L, kLength - e));
           for (int i = 0; i < L; ++i) {
             const long long o = M::first_channel(args, q) + M::channel(v, i);
             if (i < M::kUsed && o >= q * M::kChannels && o < args.out_channels)
@@ -56,23 +56,18 @@ struct GroupsFinish {
   // Where lanes are channels of X: those of a group are neighbours in dW.
   static __attribute__((noinline)) void runs(const GroupsArgs& args) {
     for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
-      const float* sums = args.panels + q * kLines * M::kInner * M::kSlot;
-      for (int tap_line = 0; tap_line < kLines; ++tap_line) {
-        for (int k = 0; k < M::kInner; ++k) {
-          for (int tap = tap_line * kTaps; tap < (tap_line + 1) * kTaps; ++tap) {
-            for (int v = 0; v < V; ++v, sums += L) {
-              alignas(64) float lanes[2 * L] = {};
-              store_whole(lanes, sum_of_parts(args, sums));
-              for (int i = 0; i < M::kUsed;) {
-                const long long x = q * M::kChannels + M::channel(v, i), group = x / M::kOuter,
-                                c = x % M::kOuter;
-                if (x >= args.in_channels) break;
-                const int run = static_cast<int>(least(M::kUsed - i, M::kOuter - c));
-                E::store(load_whole<U>(lanes + i), args.epilogue, group * M::kInner + k, tap * M::kOuter + c,
-                         run);
-                i += run;
-              }
-            }
+      const float* sums = args.panels + q * kLength * C::tile_n;
+      for (long long e = 0; e < kLength; ++e) {
+        const long long tap = e / (M::kInner * kTaps) * kTaps + e % kTaps, k = e / kTaps % M::kInner;
+        for (int v = 0; v < V; ++v, sums += L) {
+          alignas(64) float lanes[2 * L] = {};
+          store_whole(lanes, sum_of_parts(args, sums));
+          for (int i = 0, run; i < M::kUsed; i += run) {
+            const long long x = q * M::kChannels + M::channel(v, i), c = x % M::kOuter;
+            if (x >= args.in_channels) break;
+            run = static_cast<int>(least(M::kUsed - i, M::kOuter - c));
+            E::store(load_whole<U>(lanes + i), args.epilogue, x / M::kOuter * M::kInner + k,
+                     tap * M::kOuter + c, run);
           }
         }
       }

@@ -16,16 +16,15 @@ struct GroupsGradient {
   using F = typename M::F;
   using U = typename M::U;
   using Chunk = typename M::Chunk;
-  static constexpr int L = M::L, V = M::V, kTaps = M::kTaps;
+  static constexpr int L = M::L, V = M::V, kTaps = M::kTaps, kLines = M::kLines;
   static constexpr long long kSlot = M::kSlot;
   // Sums that are kept at a time beside `columns` of dY: of channels of the operand read, where all of a
-  // vector's lanes take the same one, and then of lines of the filter, which are counted through its planes.
+  // vector's lanes take the same one, and then of lines of the filter.
 #ifdef __AVX512VL__
   static constexpr int kRegisters = 31;
 #else
   static constexpr int kRegisters = 15;
 #endif
-  static constexpr int kLines = C::taps_d * C::taps_h;
   static constexpr int channels_of(int columns) {
     const int sums = (kRegisters - columns * V - V) / (kTaps * V);
     int channels = M::kSpread && sums > 0 ? sums : 1;

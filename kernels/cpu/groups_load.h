@@ -151,8 +151,7 @@ struct GroupsLoad {
     });
   }
 
-  // The vectors of one pixel, `begin` behind its first channel; `index` says which input channel of each
-  // group.
+  // The vectors of one pixel, `begin` behind its first channel; `index` says which channel of each group.
   template <bool kWhole>
   static TSR_INLINE void load(F (*channels)[V], const char* p, const typename M::Chunk& chunk,
                               const U (&index)[V]) {

@@ -33,7 +33,8 @@ struct GroupsMath {
   // take the place of channels.
   static constexpr bool kDot = C::inst == Inst::dpbf16;
   static constexpr long long kSlot =
-      static_cast<long long>(kTaps) * C::tile_n;  // floats, or words, of panel per step
+      static_cast<long long>(kTaps) * C::tile_n;        // floats, or words, of panel per step
+  static constexpr int kLines = C::taps_d * C::taps_h;  // of the filter, counted through its planes
   // The operand read, and the other one.
   static constexpr Type kIn = C::gradient ? C::type_b : C::type_a,
                         kOther = C::gradient ? C::type_a : C::type_b;
