@@ -92,7 +92,7 @@ class GroupsKernel : public CpuKernel {
     }
     // Chunks that begin anywhere share cache lines with their neighbours.
     if (shape_.gradient && shape_.chunks > 1 &&
-        shape_.groups * shape_.outer * bytes_of(view_.a.type) % 64 != 0)
+        shape_.groups * shape_.outer * bytes_of(view_.a.type) % kCacheLine != 0)
       line_block_ = std::clamp<int64_t>(static_cast<int64_t>(static_cast<double>(arch.l1.bytes) / line_bytes),
                                         2, line_block_);
     // What is asked for ahead is dropped while many reads wait for L2: with few columns at a time, the lines
