@@ -93,6 +93,9 @@ struct AmxArgs {
   const void* ahead;
   long long ahead_stride;
   int ahead_rows;
+  // What later calls write of C, to be fetched meanwhile; or null.
+  const void* c_ahead;
+  long long c_ahead_bytes;
   // Config::a_table, lines of images copied: row tile t begins at left + tile_at[t], and step s of it
   // step_at[s] bytes from there. Behind the whole steps come `tails` of Config::left_tail: shorter ones, as
   // the tile registers kLeftTail and kRightTail are set up. Rows whose entry in EpilogueArgs::rows is

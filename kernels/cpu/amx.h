@@ -8,6 +8,7 @@
 #include "cpu/amx_tiles.h"
 #include "cpu/epilogue.h"
 #include "cpu/shuffle.h"
+#include "cpu/stream.h"
 #include "cpu/types.h"
 #include "cpu/vec.h"
 
@@ -103,7 +104,8 @@ struct Amx {
     bool odd = false;             // which of two blocks' sums come next where none are kept
     const char* ahead = nullptr;  // of the next rows of the left operand this panel's share
     int ahead_rows = 0;
-    bool kept = false;  // AmxArgs::copy has the left operand's tiles
+    bool kept = false;        // AmxArgs::copy has the left operand's tiles
+    Stream<false> c_ahead{};  // a part for each step
   };
 
   // The sums of blocks along k are kept; others are at hand until the next block is done.
@@ -133,9 +135,13 @@ struct Amx {
     if constexpr (kDelays && kWholeBlock) {
       const long long rows = waiting <= steps || steps == 0 ? 1 : (waiting + steps - 1) / steps;
       all_steps<kRowTiles, kColTiles>(
-          call, row, [&]() __attribute__((always_inline)) { pending.template put<kColTiles>(e, rows); });
+          call, row, [&]() __attribute__((always_inline)) {
+            pending.template put<kColTiles>(e, rows);
+            call.c_ahead.fetch();
+          });
     } else {
-      all_steps<kRowTiles, kColTiles>(call, row, [] {});
+      all_steps<kRowTiles, kColTiles>(
+          call, row, [&]() __attribute__((always_inline)) { call.c_ahead.fetch(); });
     }
     if (kDelays && pending.waiting()) pending.template put_all<kColTiles>(e);
     const long long rows_left = p.rows - row;
@@ -197,7 +203,8 @@ struct Amx {
     }
     if (p.tail) {
       const char* tail = last ? left : static_cast<const char*>(p.left_tail) + row / 16 * 1024;
-      step<kRowTiles, kColTiles>(tail, 64, 1024, nullptr, 0, right, [] {});
+      step<kRowTiles, kColTiles>(
+          tail, 64, 1024, nullptr, 0, right, [&]() __attribute__((always_inline)) { call.c_ahead.fetch(); });
     }
   }
 
@@ -280,6 +287,11 @@ struct Amx {
     const long long panels = (p.cols + Config::tile_n - 1) / Config::tile_n;
     const int share = p.ahead_rows == 0 ? 0 : static_cast<int>((p.ahead_rows + panels - 1) / panels);
     int ahead = 0;
+    const long long steps = p.steps + (kTable ? p.tails : p.tail), tiles = p.rows / 16;
+    if (p.c_ahead && steps > 0) {
+      const char* c = static_cast<const char*>(p.c_ahead);
+      call.c_ahead = Stream<false>(c, c + p.c_ahead_bytes, panels * (tiles / kM + tiles % kM + 1) * steps);
+    }
     while (call.cols > 0) {
       call.ahead = static_cast<const char*>(p.ahead) + ahead * p.ahead_stride;
       call.ahead_rows = p.ahead_rows - ahead < share ? p.ahead_rows - ahead : share;

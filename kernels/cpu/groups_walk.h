@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cpu/groups_abi.h"
+#include "cpu/stream.h"
 #include "cpu/unpacked.h"
 
 namespace tsr {
@@ -9,34 +10,6 @@ namespace tsr {
 TSR_INLINE bool within(long long x, long long size) {
   return static_cast<unsigned long long>(x) < static_cast<unsigned long long>(size);
 }
-
-// Memory of the next block of lines, of one plane or several, brought into L2 bit by bit: chunks take some
-// lines of memory of each pixel, which the hardware does not see coming.
-template <bool kWrite>
-struct Stream {
-  const char *next = nullptr, *end = nullptr;  // of the plane that is asked for
-  long long step = 0;                          // bytes
-  long long planes = 0, plane = 0, size = 0;   // behind this one; bytes from one to the next, and of each
-
-  Stream() = default;
-  TSR_INLINE Stream(const char* begin, const char* behind, long long turns, long long count = 1,
-                    long long apart = 0)
-      : next(begin),
-        end(behind),
-        step(((behind - begin) * count / turns / kLineBytes + 1) * kLineBytes),
-        planes(count - 1),
-        plane(apart),
-        size(behind - begin) {}
-  TSR_INLINE void fetch() {
-    const char* to = end - next < step ? end : next + step;
-    for (; next < to; next += kLineBytes) __builtin_prefetch(next, kWrite, 2);
-    if (next >= end && planes > 0) {
-      --planes;
-      end += plane;
-      next = end - size;
-    }
-  }
-};
 
 // A line of the operand walked. Lines are numbered image by image, and in an image band by band: what planes
 // share of the operand read is met again before the caches have lost it.

@@ -1,4 +1,4 @@
-// Runs of bytes that go to memory past the caches.
+// Runs of bytes on their way between memory and the caches: asked for ahead, or written past them.
 #pragma once
 
 #include "cpu/vec.h"
@@ -7,6 +7,34 @@ namespace tsr {
 
 // What was streamed is seen by every processor from here on.
 TSR_INLINE void fence_streams() { asm volatile("sfence" ::: "memory"); }
+
+// Memory that is met soon, of one plane or several, brought into L2 bit by bit where the hardware does not
+// see it coming.
+template <bool kWrite>
+struct Stream {
+  const char *next = nullptr, *end = nullptr;  // of the plane that is asked for
+  long long step = 0;                          // bytes
+  long long planes = 0, plane = 0, size = 0;   // behind this one; bytes from one to the next, and of each
+
+  Stream() = default;
+  TSR_INLINE Stream(const char* begin, const char* behind, long long turns, long long count = 1,
+                    long long apart = 0)
+      : next(begin),
+        end(behind),
+        step(((behind - begin) * count / turns / kLineBytes + 1) * kLineBytes),
+        planes(count - 1),
+        plane(apart),
+        size(behind - begin) {}
+  TSR_INLINE void fetch() {
+    const char* to = end - next < step ? end : next + step;
+    for (; next < to; next += kLineBytes) __builtin_prefetch(next, kWrite, 2);
+    if (next >= end && planes > 0) {
+      --planes;
+      end += plane;
+      next = end - size;
+    }
+  }
+};
 
 // Bytes that are put together apart and leave for where they belong: whole lines go past the caches a few at
 // a time, between other work, since a processor has few stores of that kind under way; lines that hold other

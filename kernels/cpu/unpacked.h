@@ -10,9 +10,6 @@
 
 namespace tsr {
 
-TSR_INLINE long long least(long long x, long long y) { return x < y ? x : y; }
-TSR_INLINE long long most(long long x, long long y) { return x > y ? x : y; }
-
 template <class Config>
 struct Unpacked {
   using E = Epilogue<Config>;

@@ -31,6 +31,9 @@ struct Vec<8> {
 
 constexpr long long kLineBytes = 64;  // of memory, that caches hold or fetch at once
 
+TSR_INLINE long long least(long long x, long long y) { return x < y ? x : y; }
+TSR_INLINE long long most(long long x, long long y) { return x > y ? x : y; }
+
 // ---- memory. `live` lanes are touched, the others read as zero; live == kLanes is the fast path.
 
 template <class V>

@@ -15,9 +15,10 @@ inline bool last_level_is_fast(const ArchSpec& arch) {
 inline bool past_caches(int64_t bytes, const ArchSpec& arch) { return bytes > arch.l3.bytes / 2; }
 
 // Whether the result is not worth reading its lines before they are written: it is more than the last-level
-// cache keeps, or is driven out of that cache by the operands.
+// cache keeps, or is driven out of that cache by the operands. A slow one is shared by many cores.
 inline bool result_past_caches(const GemmView& v, const ArchSpec& arch) {
-  return past_caches(v.c.extent * bytes_of(v.c.type), arch) || v.bytes() > static_cast<double>(arch.l3.bytes);
+  const double own = static_cast<double>(arch.l3.bytes) / (last_level_is_fast(arch) ? 1 : 2);
+  return past_caches(v.c.extent * bytes_of(v.c.type), arch) || v.bytes() > own;
 }
 
 }  // namespace tessera

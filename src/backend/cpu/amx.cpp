@@ -223,6 +223,13 @@ class AmxKernel : public PartKernel {
             args.ahead_stride = plan_.left.lane_stride * bytes_of(plan_.left.type);
             args.ahead = left + m1 * args.ahead_stride + k0 * bytes_of(plan_.left.type);
           }
+          args.c_ahead = nullptr;
+          if (plan_.fetches_c && args.far_c == tsr::kFarIgnored && m1 < piece.row1) {
+            const int64_t size = bytes_of(view_.c.type), row = epilogue.c_stride * size,
+                          rows = std::min(plan_.block_rows, piece.row1 - m1);
+            args.c_ahead = static_cast<const char*>(epilogue.c) + m1 * row + n0 * size;
+            args.c_ahead_bytes = (rows - 1) * row + (n1 - n0) * size;
+          }
           multiply_block(args, block, panel, n0, n1, block_sums, depth, first, last);
         }
       }
@@ -252,6 +259,7 @@ class AmxKernel : public PartKernel {
       args.right = block + p * panel + s * 64 * plan_.tile_n;
       args.first = first && c == 0;
       args.last = last && c == chunks - 1;
+      args.c_ahead = args.last ? start.c_ahead : nullptr;
       args.tail = c == chunks - 1 ? start.tail : 0;
       args.col0 = n0 + p * plan_.tile_n;
       args.cols = std::min<int64_t>(panels * plan_.tile_n, n1 - args.col0);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -178,8 +179,11 @@ class AmxLinesKernel : public PartKernel {
 
   // ---- the product
 
-  // What the groups of a block write, where each takes parts of lines of memory that the hardware does not
-  // see coming; images_of says what they read.
+  // Steps of a block of tiles that take less time than the hardware needs to see its stores coming.
+  static constexpr int64_t kFewSteps = 4;
+
+  // What all groups of a block write. Each takes parts of lines of memory, which the hardware does not see
+  // coming; images_of says what they read.
   Ahead output_of(const Buffers& buffers, const LineBlock& block) const {
     const int64_t down = shape_.y.positions, across = shape_.x.positions;
     const int64_t first = (block.plane0 * down + block.line0) * across;
@@ -211,10 +215,13 @@ class AmxLinesKernel : public PartKernel {
     char* copy = space + sums_bytes() + table_bytes();
     const LineBlock block = blocks().block(index);
     Ahead next_input, next_output;
-    if (view_.groups >= kLeastShares && blocks().pieces() == 1 && index + 1 < blocks().count()) {
-      next_input = images_of(blocks().block(index + 1), *view_.window, shape_,
-                             static_cast<const char*>(buffers.a), element_);
-      next_output = output_of(buffers, blocks().block(index + 1));
+    if (index + 1 < blocks().count() && blocks().pieces() == 1) {
+      const LineBlock next = blocks().block(index + 1);
+      const bool shares = view_.groups >= kLeastShares;
+      if (shares)
+        next_input = images_of(next, *view_.window, shape_, static_cast<const char*>(buffers.a), element_);
+      if (!streams_ && (shares || (!view_.c_rows && steps + tails <= kFewSteps)))
+        next_output = output_of(buffers, next);
     }
     tsr::AmxArgs args{};
     args.epilogue = &epilogue;
@@ -230,7 +237,7 @@ class AmxLinesKernel : public PartKernel {
     epilogue.rows = rows;
     for (int64_t g = group0; g < group1; ++g) {
       next_input.fetch(g - group0, group1 - group0);
-      next_output.fetch(g - group0, group1 - group0);
+      std::tie(args.c_ahead, args.c_ahead_bytes) = next_output.share(g - group0, group1 - group0);
       set_group(epilogue, buffers, g);
       args.far_c = far_c(streams_, epilogue.c);
       if (steps + tails > 0) lines_.copy(group_a(buffers, g), block, copy);

@@ -118,6 +118,9 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
   block_cols = std::min(block_cols, round_up(cols, tile_n));
   copies_left = right_resident && !config.pack_a && !view.a.patches && crowds_sets(row_bytes) &&
                 panels() >= kLeastPanels;
+  // Rows of a block are one run of memory as far as its columns are theirs.
+  fetches_c = right_resident && !swap && !view.c_rows && block_cols * 2 > view.c.row_stride &&
+              view.bytes() > static_cast<double>(arch.l2.bytes);
 }
 
 // The streaming operand is cut among the threads, or the resident one where that has too few tiles.
