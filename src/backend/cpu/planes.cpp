@@ -120,12 +120,12 @@ class PlanesKernel : public CpuKernel {
            .line = nullptr};
     u.line = reinterpret_cast<float*>(sums + round_up(shape_.sums_bytes, kCacheLine));
     if (shape_.gradient) std::memset(sums, 0, static_cast<size_t>(shape_.sums_bytes));
-    // Zeros around what is copied stay where they are while every unit is copied to the same places.
+    // Zeros around what is copied stay where they are while units are copied to the same places, or to all.
     const int64_t zeros = shape_.gradient ? shape_.plane_bytes() : read;
     const int64_t blocks = ceil_div(shape_.groups, shape_.together);
     for (int64_t i = first; i < last && run.looks; ++i) {
       place(u, i, blocks);
-      if (i == first || shape_.bands > 1) std::memset(space, 0, static_cast<size_t>(zeros));
+      if (i == first || (shape_.bands > 1 && !fills(u))) std::memset(space, 0, static_cast<size_t>(zeros));
       copy_read(run, u);
       if (shape_.gradient) {
         copy_walked(run, u);
@@ -152,6 +152,12 @@ class PlanesKernel : public CpuKernel {
     for (size_t x = 0; x < u.count.size(); ++x) u.count[x] = shape_.axes[x].count;
     u.begin[shape_.axis] = band * shape_.band;
     u.count[shape_.axis] = std::min(shape_.band, u.count[shape_.axis] - u.begin[shape_.axis]);
+  }
+  // Whether a unit has coordinates, and a gradient positions, for all places along the axis that is cut.
+  bool fills(const Unit& u) const {
+    const PlanesAxis& a = shape_.axes[shape_.axis];
+    const int64_t begin = u.begin[shape_.axis] + a.low, end = begin + shape_.band + a.span();
+    return u.count[shape_.axis] == shape_.band && begin >= 0 && end * a.phases <= read_.size[shape_.axis];
   }
   int64_t flat(const Unit& u) const {
     return ((u.count[0] - 1) * shape_.extent[1] + u.count[1] - 1) * shape_.extent[2] + u.count[2];
