@@ -18,7 +18,7 @@ inline bool past_caches(int64_t bytes, const ArchSpec& arch) { return bytes > ar
 // cache keeps, or is driven out of that cache by the operands. A slow one is shared by many cores.
 inline bool result_past_caches(const GemmView& v, const ArchSpec& arch) {
   const double own = static_cast<double>(arch.l3.bytes) / (last_level_is_fast(arch) ? 1 : 2);
-  return past_caches(v.c.extent * bytes_of(v.c.type), arch) || v.bytes() > own;
+  return past_caches(v.c.extent * bytes_of(v.c.type), arch) || v.bytes_met() > own;
 }
 
 }  // namespace tessera

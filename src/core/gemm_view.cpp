@@ -53,6 +53,15 @@ double GemmView::bytes() const {
   return size(a) + size(b) + size(c) + d_bytes;
 }
 
+double GemmView::bytes_met() const {
+  const Operand& patches = a.patches ? a : b;
+  if (!patches.patches) return bytes();
+  double met = 1;
+  for (const WindowAxis& x : window->axes)
+    met *= std::min(1.0, static_cast<double>(x.positions * x.taps) / static_cast<double>(x.divide * x.size));
+  return bytes() - (1 - met) * static_cast<double>(patches.extent) * bytes_of(patches.type);
+}
+
 int64_t GemmView::d_elements(Broadcast shape) const {
   switch (shape) {
     case Broadcast::row: return d_strides.row_group ? groups * n : n;

@@ -100,6 +100,8 @@ struct GemmView {
   double flops() const { return 2.0 * work; }
   // Least traffic with memory: each operand once, C written once, D tensors read once.
   double bytes() const;
+  // The same without the elements of patches that no position meets, which strides pass over.
+  double bytes_met() const;
 };
 
 // `p` must be valid (Problem::parse or validate()).

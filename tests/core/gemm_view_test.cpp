@@ -55,5 +55,17 @@ TEST(GemmView, FlopsAndBytes) {
   EXPECT_EQ(view("gemm m=3 n=5 k=0 dtype=f32").flops(), 0);
 }
 
+// Pixels that strides pass over are not met; taps may meet them.
+TEST(GemmView, BytesMet) {
+  const auto passed = [](const char* problem) { return view(problem).bytes() - view(problem).bytes_met(); };
+  EXPECT_EQ(passed("conv_fwd n=2 c=4 k=3 in=8x8 filter=1x1 stride=2x2 dtype=f32"), 4.0 * 2 * 4 * (64 - 16));
+  EXPECT_EQ(passed("conv_fwd n=2 c=4 k=3 in=8x8 filter=3x1 pad=1x0 stride=2x2 dtype=f32"),
+            4.0 * 2 * 4 * (64 - 32));
+  EXPECT_EQ(passed("conv_bwd_data n=2 c=4 k=3 in=8x8 filter=1x1 stride=2x2 dtype=f32"), 0);
+  EXPECT_EQ(passed("conv_bwd_weight n=2 c=4 k=3 in=8x8 filter=1x1 stride=2x2 dtype=f32"),
+            4.0 * 2 * 4 * (64 - 16));
+  EXPECT_EQ(passed("gemm m=3 n=5 k=7 dtype=f32"), 0);
+}
+
 }  // namespace
 }  // namespace tessera

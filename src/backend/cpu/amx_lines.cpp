@@ -34,7 +34,8 @@ class AmxLinesKernel : public PartKernel {
         shape_(lines_.shape()),
         steps_(view_.k > 0 ? shape_.steps() : 0),
         tails_apart_(lines_have_tails(lower(problem), group_, step_)),
-        streams_(streams_c(view_, config_, arch)) {
+        streams_(streams_c(view_, config_, arch)),
+        fetches_c_(!streams_ && (view_.groups >= kLeastShares || writes_fast(arch))) {
     order_taps(std::move(part.taps));
   }
 
@@ -179,8 +180,12 @@ class AmxLinesKernel : public PartKernel {
 
   // ---- the product
 
-  // Steps of a block of tiles that take less time than the hardware needs to see its stores coming.
-  static constexpr int64_t kFewSteps = 4;
+  // Few steps of a large result take less time than the hardware needs to see its stores coming.
+  bool writes_fast(const ArchSpec& arch) const {
+    constexpr int64_t kFewSteps = 4;
+    return !view_.c_rows && steps_ <= kFewSteps &&
+           view_.c.extent * bytes_of(view_.c.type) > 2 * arch.l2.bytes;
+  }
 
   // What all groups of a block write. Each takes parts of lines of memory, which the hardware does not see
   // coming; images_of says what they read.
@@ -215,13 +220,11 @@ class AmxLinesKernel : public PartKernel {
     char* copy = space + sums_bytes() + table_bytes();
     const LineBlock block = blocks().block(index);
     Ahead next_input, next_output;
-    if (index + 1 < blocks().count() && blocks().pieces() == 1) {
-      const LineBlock next = blocks().block(index + 1);
-      const bool shares = view_.groups >= kLeastShares;
-      if (shares)
+    if (const int64_t soon = index + busy_threads(); soon < blocks().count() && blocks().pieces() == 1) {
+      const LineBlock next = blocks().block(soon);
+      if (view_.groups >= kLeastShares)
         next_input = images_of(next, *view_.window, shape_, static_cast<const char*>(buffers.a), element_);
-      if (!streams_ && (shares || (!view_.c_rows && steps + tails <= kFewSteps)))
-        next_output = output_of(buffers, next);
+      if (fetches_c_) next_output = output_of(buffers, next);
     }
     tsr::AmxArgs args{};
     args.epilogue = &epilogue;
@@ -256,7 +259,7 @@ class AmxLinesKernel : public PartKernel {
   const LinesShape& shape_;
   int64_t steps_;
   bool tails_apart_;  // the unit's: some part has steps of both lengths
-  bool streams_;
+  bool streams_, fetches_c_;
   std::vector<int64_t> taps_;  // of B's blocks, in the order of the runs
 };
 

@@ -24,27 +24,50 @@ TEST(AmxFar, StreamsRowsThatAreLines) {
   EXPECT_FALSE(streams("conv_fwd n=32 g=2 c=48 k=48 in=128x128 filter=3x3 pad=1x1 dtype=bf16"));
 }
 
-// Caches so small that whole tiles are written past them.
+// What is written is asked for ahead where L2 does not hold it, as far as it is one run of memory.
+TEST(AmxFar, AsksForResultsBeyondL2) {
+  const ArchSpec arch = find_arch("x86_amx");
+  const auto fetches = [&](const char* problem, const char* config = "cpu_amx tile=32x32 inst=16x16x32") {
+    const GemmView view = lower(Problem::parse(problem));
+    const KernelConfig c = testing_cpu::config(config);
+    return AmxPlan(view, c, *arch.find_instruction(view.a.type, view.b.type, c), arch, 1).fetches_c;
+  };
+  EXPECT_TRUE(fetches("gemm m=10000 n=192 k=64 dtype=bf16"));
+  EXPECT_FALSE(fetches("gemm m=1000 n=192 k=64 dtype=bf16"));
+  EXPECT_FALSE(fetches("gemm m=10000 n=192 k=64 ldc=1000 dtype=bf16"));
+  EXPECT_FALSE(fetches("gemm m=10000 n=192 k=64 dtype=bf16", "cpu_amx tile=32x32 inst=16x16x32 swap_ab=1"));
+  EXPECT_FALSE(
+      fetches("gemm m=10000 n=192 k=64 dtype=bf16", "cpu_amx block=512x0x0 tile=32x32 inst=16x16x32"));
+}
+
+// Caches so small that whole tiles are written past them, or are asked for ahead.
 TEST(AmxFar, ResultsBeyondTheCaches) {
   if (!testing_cpu::runs_here("x86_amx")) GTEST_SKIP() << "this processor has no AMX";
   ArchSpec arch = find_arch("x86_amx");
   arch.compute_units = 1;
-  arch.l3.bytes = 4096;
   for (const char* problem :
-       {"gemm m=128 n=64 k=70", "gemm m=131 n=96 k=33 ldc=128", "gemm m=128 n=70 k=64 ldc=96",
-        "gemm m=64 n=64 k=3000", "gemm m=128 n=64 k=70 beta=1", "gemm m=128 n=65 k=64",
-        "gemm m=96 n=64 k=64 batch=3 layout=rrr", "conv_fwd n=2 c=32 k=64 in=12x16 filter=3x3 pad=1x1",
+       {"gemm m=128 n=64 k=70", "gemm m=256 n=64 k=32 alpha=0", "gemm m=131 n=96 k=33 ldc=128",
+        "gemm m=128 n=70 k=64 ldc=96", "gemm m=64 n=64 k=3000", "gemm m=128 n=64 k=70 beta=1",
+        "gemm m=128 n=65 k=64", "gemm m=96 n=64 k=64 batch=3 layout=rrr",
+        "conv_fwd n=2 c=32 k=64 in=12x16 filter=3x3 pad=1x1",
         "conv_fwd n=2 g=2 c=16 k=32 in=12x16 filter=3x3 pad=1x1 stride=2x2",
         "conv_bwd_data n=2 c=64 k=24 in=12x16 filter=3x3 pad=1x1 stride=2x2",
-        "conv_bwd_data n=2 c=64 k=32 in=4x6x8 filter=1x1x1 stride=1x2x2"}) {
+        "conv_bwd_data n=2 c=64 k=32 in=4x6x8 filter=1x1x1 stride=1x2x2",
+        "conv_fwd n=2 g=9 c=16 k=16 in=24x25 filter=3x3 pad=1x1",
+        "conv_fwd n=3 c=32 k=64 in=33x32 filter=1x2"}) {
     for (const char* tile : {"16x64", "32x32", "32x16"}) {
       const Problem p = Problem::parse(std::string(problem) + " dtype=bf16");
       const KernelConfig c = testing_cpu::config("cpu_amx inst=16x16x32 tile=" + std::string(tile));
       SCOPED_TRACE(to_string(p) + " | " + tile);
       const Source source = render(lower(p), c, arch);
       const auto module = std::make_shared<CpuModule>(testing_cpu::backend(1).compile(source, ""));
-      testing_cpu::expect_right(
-          *make_amx_kernel(module, arch, p, Choice{c, 0, ChoiceSource::explicit_config}), FillKind::integers);
+      for (const int64_t last_level : {1 << 12, 1 << 30}) {
+        arch.l2.bytes = 1 << 15;
+        arch.l3.bytes = last_level;
+        testing_cpu::expect_right(
+            *make_amx_kernel(module, arch, p, Choice{c, 0, ChoiceSource::explicit_config}),
+            FillKind::integers);
+      }
     }
   }
 }
