@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/embedded.h"
@@ -21,7 +22,13 @@ namespace tessera {
 bool ModelScope::covers(const ArchSpec& a, const Problem& p) const {
   return a.name == arch && to_string(p.op) == operation &&
          std::find(types.begin(), types.end(), types_text(p)) != types.end() &&
-         std::find(units.begin(), units.end(), a.compute_units) != units.end();
+         (saw(a.compute_units) || scales_to(a));
+}
+
+bool ModelScope::saw(int count) const { return std::find(units.begin(), units.end(), count) != units.end(); }
+
+bool ModelScope::scales_to(const ArchSpec& a) const {
+  return a.backend == BackendKind::cpu && saw(1) && !saw(a.compute_units);
 }
 
 LearnedModel::LearnedModel(ModelScope scope, std::vector<std::string> names, Forest forest, Json made)
@@ -189,8 +196,22 @@ class LearnedModel::Asking {
  public:
   Asking(const LearnedModel& model, const GemmView& v, const ArchSpec& a,
          std::span<const KernelConfig> configs, std::span<double> us)
-      : model_(model), terms_(v, a), view_(v), arch_(a), configs_(configs), us_(us), m_(memory()) {
-    predict_analytic(terms_, a, configs, us, m_.works);
+      : model_(model),
+        one_core_(model.scope_.scales_to(a) ? std::optional(one_core_of(a)) : std::nullopt),
+        arch_(one_core_ ? *one_core_ : a),
+        terms_(v, arch_),
+        view_(v),
+        configs_(configs),
+        us_(us),
+        seen_us_(us),
+        m_(memory()) {
+    if (one_core_) {
+      m_.one_core.resize(us.size());
+      seen_us_ = m_.one_core;
+      AnalyticTerms all(v, a);
+      for (size_t i = 0; i < configs.size(); ++i) us[i] = all.us(configs[i]);
+    }
+    predict_analytic(terms_, arch_, configs, seen_us_, m_.works);
     m_.matrix.resize(std::max(m_.matrix.size(), model.chosen_.size() * Forest::kRows));
     m_.columns.resize(model.chosen_.size());
     for (size_t f = 0; f < m_.columns.size(); ++f) m_.columns[f] = m_.matrix.data() + f * Forest::kRows;
@@ -221,6 +242,11 @@ class LearnedModel::Asking {
   }
 
  private:
+  static ArchSpec one_core_of(ArchSpec a) {
+    a.compute_units = 1;
+    return a;
+  }
+
   bool seen(uint32_t config) const { return model_.seen_ >> configs_[config].family & 1; }
 
   // Whom to ask, in their order: the `most` of least predictions. What is of a family that the model has not
@@ -257,6 +283,7 @@ class LearnedModel::Asking {
 
   struct Memory {
     std::vector<Work> works;
+    std::vector<double> one_core;                     // analytic predictions
     std::vector<std::pair<uint32_t, double>> unseen;  // and their analytic predictions
     std::vector<uint32_t> order, kept;
     std::vector<double> begun;
@@ -275,7 +302,7 @@ class LearnedModel::Asking {
 
   // The first trees, of rows whose features are looked up for them.
   void begin(std::span<const uint32_t> which) {
-    in_blocks({terms_, view_, arch_, configs_, us_, m_.works, which},
+    in_blocks({terms_, view_, arch_, configs_, seen_us_, m_.works, which},
               [&](size_t at, std::span<const FeatureInput> rows) {
                 for (const uint16_t i : model_.asked_) {
                   // What all rows share is looked up in the first.
@@ -309,11 +336,13 @@ class LearnedModel::Asking {
   }
 
   const LearnedModel& model_;
+  std::optional<ArchSpec> one_core_;
+  const ArchSpec& arch_;  // that the trees are asked about
   AnalyticTerms terms_;
   const GemmView& view_;
-  const ArchSpec& arch_;
   std::span<const KernelConfig> configs_;
   std::span<double> us_;
+  std::span<double> seen_us_;  // analytic predictions for arch_
   Memory& m_;
 };
 

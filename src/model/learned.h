@@ -28,6 +28,9 @@ struct ModelScope {
   std::vector<std::string> families{};
 
   bool covers(const ArchSpec& a, const Problem& p) const;
+  // Whether so many units are others than it has seen, which the times of one core serve as well.
+  bool scales_to(const ArchSpec& a) const;
+  bool saw(int count) const;  // times of so many units
 };
 
 // What share of a model's questions is about one feature: a question at depth d of a tree counts 2^-d.
@@ -36,7 +39,9 @@ struct FeatureShare {
   double share;
 };
 
-// predicted time = analytic prediction * exp(sum of the trees)
+// predicted time = analytic prediction * exp(sum of the trees). Where the scope scales to an architecture,
+// the trees are asked about one core: what they correct of its time they correct of several cores' too, and
+// how much less time those take is the analytic model's word.
 class LearnedModel : public Model {
  public:
   // `made`: free words about the training, kept in the header. Error(unsupported) naming a feature that this
@@ -72,7 +77,8 @@ class LearnedModel : public Model {
                     std::span<double> us) const;
   double band() const override { return band_; }
 
-  // The trees' input for up to Forest::kRows configs: feature i of config r at out[i * kRows + r].
+  // The trees' input for up to Forest::kRows configs, for `a` as it is: feature i of config r at
+  // out[i * kRows + r].
   void inputs(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs, float* out) const;
 
  private:
