@@ -93,6 +93,9 @@ void LineCopies::copy(const char* images, const LineBlock& block, char* out) con
   const LinesAxis &y = shape_.y, &z = shape_.z;
   LinesAxis x = shape_.x;
   x.first += block.first * x.step * x.every;
+  // What a line reads beyond its columns are the blanks that the next one begins with: they are written
+  // behind the last one too, where a block of fewer lines or planes leaves its room as it was.
+  const auto blank = static_cast<size_t>(shape_.x.blank() * shape_.pixel * element_);
   for (int64_t p = 0; p < block.planes; ++p) {
     const int64_t plane = block.plane0 + p, position = plane % z.positions;
     for (int64_t tap = 0; tap < z.taps; ++tap) {
@@ -100,7 +103,8 @@ void LineCopies::copy(const char* images, const LineBlock& block, char* out) con
       char* to = out + p * plane_bytes_ + tap * tap_plane_;
       for (int64_t phase = 0; phase < y.step; ++phase) {
         const int64_t slots = phase_lines_[static_cast<size_t>(phase)];
-        for (int64_t s = 0; s < slots - (blocks_.block_lines - block.lines); ++s) {
+        const int64_t copied = slots - (blocks_.block_lines - block.lines);
+        for (int64_t s = 0; s < copied; ++s) {
           const int64_t at = y.coordinate((block.line0 + s) * y.step + phase);
           const bool inside = depth >= 0 && depth < z.size && at >= 0 && at < y.size;
           copy_line(x,
@@ -110,13 +114,12 @@ void LineCopies::copy(const char* images, const LineBlock& block, char* out) con
                            : nullptr,
                     to + s * line_bytes());
         }
+        if (copied > 0 && copied < slots) std::memset(to + copied * line_bytes(), 0, blank);
         to += slots * line_bytes();
       }
     }
   }
-  // What the last line reads beyond its columns.
-  std::memset(out + blocks_.block_planes * plane_bytes_, 0,
-              static_cast<size_t>(shape_.x.blank() * shape_.pixel * element_));
+  std::memset(out + block.planes * plane_bytes_, 0, blank);
 }
 
 void LineCopies::copy_line(const LinesAxis& x, const char* line, char* out) const {
