@@ -1,7 +1,5 @@
 #include "backend/cpu/amx_lines.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstring>
 #include <tuple>
@@ -52,16 +50,10 @@ class AmxLinesKernel : public PartKernel {
     // Groups are cut too where blocks are too few for the threads.
     const int64_t cuts = std::min(view_.groups, ceil_div(threads_, blocks().count()));
     const int64_t tasks = blocks().count() * cuts;
-    auto task = [&](int64_t t, char* own) {
+    deal_out_in_turn(tasks, busy_threads(), [&](int64_t t, int thread) {
       run_block(buffers, t / cuts, view_.groups * (t % cuts) / cuts, view_.groups * (t % cuts + 1) / cuts,
-                reads, packed, epilogue, own);
-    };
-    if (busy_threads() == 1) {
-      for (int64_t t = 0; t < tasks; ++t) task(t, space);
-      return;
-    }
-#pragma omp parallel for num_threads(busy_threads()) schedule(dynamic)
-    for (int64_t t = 0; t < tasks; ++t) task(t, space + omp_get_thread_num() * thread_bytes());
+                reads, packed, epilogue, space + thread * thread_bytes());
+    });
   }
 
   size_t workspace_bytes() const override {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/cpu/arena.h"
+#include "backend/cpu/deal_out.h"
 #include "core/gemm_view.h"
 #include "core/tile_math.h"
 #include "tessera/error.h"
@@ -142,18 +143,16 @@ class BiasGradient : public Kernel {
     const T* from = static_cast<const T*>(a);
     const int64_t rows = problem_.conv.n * pixels_;
     if (channels_first()) {  // every channel of every image is a row
-#pragma omp parallel for num_threads(threads_) schedule(static) if (threads_ > 1)
-      for (int64_t j = 0; j < channels_; ++j) {
+      deal_out(channels_, threads_, [&](int64_t j, int) {
         for (int64_t image = 0; image < problem_.conv.n; ++image)
           sums[j] += sum_of(from + (image * channels_ + j) * pixels_, pixels_);
-      }
+      });
       return;
     }
-#pragma omp parallel for num_threads(threads_) schedule(static) if (threads_ > 1)
-    for (int part = 0; part < threads_; ++part) {
+    deal_out(threads_, threads_, [&](int64_t part, int) {
       const int64_t first = rows * part / threads_, end = rows * (part + 1) / threads_;
       add_columns(from + first * channels_, end - first, channels_, channels_, sums + part * channels_);
-    }
+    });
   }
 
   std::unique_ptr<Kernel> kernel_;

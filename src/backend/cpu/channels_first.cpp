@@ -5,6 +5,7 @@
 
 #include "backend/check_buffers.h"
 #include "backend/cpu/arena.h"
+#include "backend/cpu/deal_out.h"
 #include "backend/cpu/element.h"
 #include "backend/cpu/transpose.h"
 #include "core/lower_conv.h"
@@ -181,9 +182,7 @@ class ChannelsFirst : public Kernel {
       std::memset(sums, 0, static_cast<size_t>(c_.count * filter * 4));
     }
     const auto factor = static_cast<float>(alpha), old = static_cast<float>(beta);
-    const int threads = c_.count * filter < (1 << 16) ? 1 : threads_;
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int64_t k = 0; k < c_.count; ++k) {
+    deal_out(c_.count, c_.count * filter < (1 << 16) ? 1 : threads_, [&](int64_t k, int) {
       char* to = static_cast<char*>(buffers.c) + c_.bytes(k);
       for (int64_t c = 0; c < c_.channels; ++c) {
         for (int64_t t = 0; t < c_.points; ++t, to += c_.element) {
@@ -192,7 +191,7 @@ class ChannelsFirst : public Kernel {
           write_float(to, problem_.out, v);
         }
       }
-    }
+    });
   }
 
   GemmView view_;

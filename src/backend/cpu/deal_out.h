@@ -4,21 +4,49 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 namespace tessera {
 
-// task(i, thread) for every i below `count`, on at most `threads` threads counted from 0: the same ones for a
-// thread in every run, and none is woken for a single one.
+// Threads of a parallel region of which so many have work: never fewer than the calling thread's last region
+// had. GCC's run time ends the threads that a smaller region does without and starts them again for the next
+// larger one (libgomp's team.c), which takes the better part of a millisecond; a thread without work is at
+// the end of the region at once.
+inline int team_for(int threads) {
+  thread_local int most = 1;
+  return most = std::max(most, threads);
+}
+
+// work(thread, of how many) on at most `threads` threads counted from 0, and none woken for a single one.
+template <class Work>
+void on_threads(int64_t threads, const Work& work) {
+  const auto wanted = static_cast<int>(threads);
+  if (wanted <= 1) return work(0, 1);
+#pragma omp parallel num_threads(team_for(wanted))
+  {
+    const int thread = omp_get_thread_num(), all = std::min(omp_get_num_threads(), wanted);
+    if (thread < all) work(thread, all);
+  }
+}
+
+// task(i, thread) for every i below `count`, on at most `threads` threads: the same ones for a thread in
+// every run.
 template <class Task>
 void deal_out(int64_t count, int threads, const Task& task) {
-  threads = static_cast<int>(std::min<int64_t>(threads, count));
-  if (threads <= 1) {
-    for (int64_t i = 0; i < count; ++i) task(i, 0);
-    return;
-  }
-#pragma omp parallel for num_threads(threads) schedule(static)
-  for (int64_t i = 0; i < count; ++i) task(i, omp_get_thread_num());
+  on_threads(std::min<int64_t>(threads, count), [&](int thread, int all) {
+    const int64_t end = count * (thread + 1) / all;
+    for (int64_t i = count * thread / all; i < end; ++i) task(i, thread);
+  });
+}
+
+// The same where a thread takes the next task as it is done with one.
+template <class Task>
+void deal_out_in_turn(int64_t count, int threads, const Task& task) {
+  std::atomic<int64_t> next{0};
+  on_threads(std::min<int64_t>(threads, count), [&](int thread, int) {
+    for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) task(i, thread);
+  });
 }
 
 }  // namespace tessera

@@ -1,11 +1,10 @@
 #include "backend/cpu/parts.h"
 
-#include <omp.h>
-
 #include <algorithm>
 
 #include "backend/check_buffers.h"
 #include "backend/cpu/arena.h"
+#include "backend/cpu/deal_out.h"
 #include "core/cache_line.h"
 #include "core/tile_math.h"
 
@@ -72,12 +71,11 @@ class PartsKernel : public Kernel {
 
   void run_in_turns(const Buffers& buffers) const {
     char* space = static_cast<char*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
-#pragma omp parallel for num_threads(threads_) schedule(static) if (threads_ > 1)
-    for (int64_t turn = 0; turn < turns_; ++turn) {
+    deal_out(turns_, threads_, [&](int64_t turn, int thread) {
       over_parts(buffers, [&](const PartKernel& part, const Buffers& own) {
-        part.run_turn(own, turn, space + (threads_ > 1 ? omp_get_thread_num() : 0) * turn_bytes_);
+        part.run_turn(own, turn, space + thread * turn_bytes_);
       });
-    }
+    });
   }
 
   GemmView view_;

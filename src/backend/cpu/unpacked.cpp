@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/cpu/arena.h"
+#include "backend/cpu/deal_out.h"
 #include "backend/cpu/prepacked_b.h"
 #include "core/caches.h"
 #include "core/tile_math.h"
@@ -71,15 +72,9 @@ class UnpackedKernel : public CpuKernel {
     if (config_.split_k > 1) return run_split_k(buffers, args);
 
     const int64_t count = static_cast<int64_t>(pieces_.size()), tasks = view_.groups * count;
-    const int threads = static_cast<int>(std::min<int64_t>(threads_, tasks));
-    if (threads == 1 || !worth_threads_) {
-      for (int64_t t = 0; t < tasks; ++t)
-        run_task(buffers, args, t / count, pieces_[static_cast<size_t>(t % count)]);
-      return;
-    }
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t t = 0; t < tasks; ++t)
+    deal_out(tasks, worth_threads_ ? threads_ : 1, [&](int64_t t, int) {
       run_task(buffers, args, t / count, pieces_[static_cast<size_t>(t % count)]);
+    });
   }
 
   size_t packed_b_bytes() const override {
@@ -232,10 +227,8 @@ class UnpackedKernel : public CpuKernel {
     const int parts = config_.split_k;
     constexpr int64_t kUnit = 64;  // of k: no vector is cut
     const int64_t units = ceil_div(whole.k_end, kUnit);
-    const int threads = worth_threads_ ? std::min(threads_, parts) : 1;
     for (int64_t g = 0; g < view_.groups; ++g) {
-#pragma omp parallel for num_threads(threads) schedule(static)
-      for (int p = 0; p < parts; ++p) {
+      deal_out(parts, worth_threads_ ? threads_ : 1, [&](int64_t p, int) {
         tsr::UnpackedArgs args = whole;
         args.a = group_a(buffers, g);
         args.b = b_of(buffers, g);
@@ -243,7 +236,7 @@ class UnpackedKernel : public CpuKernel {
         args.k_end = std::min<int64_t>(units * (p + 1) / parts * kUnit, whole.k_end);
         args.sums = sums + static_cast<size_t>(p) * part_bytes();
         entry_(&args);
-      }
+      });
       tsr::UnpackedArgs args = whole;
       set_group(args.epilogue, buffers, g);
       args.sums = sums;
