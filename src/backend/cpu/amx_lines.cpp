@@ -33,7 +33,9 @@ class AmxLinesKernel : public PartKernel {
         steps_(view_.k > 0 ? shape_.steps() : 0),
         tails_apart_(lines_have_tails(lower(problem), group_, step_)),
         streams_(streams_c(view_, config_, arch)),
-        fetches_c_(!streams_ && (view_.groups >= kLeastShares || writes_fast(arch))) {
+        fetches_c_(!streams_ && (view_.groups >= kLeastShares || writes_fast(arch))),
+        group_cuts_(std::min(view_.groups, ceil_div(threads_, blocks().count()))),
+        panel_cuts_(std::clamp<int64_t>(threads_ / (blocks().count() * group_cuts_), 1, columns())) {
     order_taps(std::move(part.taps));
   }
 
@@ -47,12 +49,13 @@ class AmxLinesKernel : public PartKernel {
       packed = space;
       space += packed_bytes();
     }
-    // Groups are cut too where blocks are too few for the threads.
-    const int64_t cuts = std::min(view_.groups, ceil_div(threads_, blocks().count()));
-    const int64_t tasks = blocks().count() * cuts;
-    deal_out_in_turn(tasks, busy_threads(), [&](int64_t t, int thread) {
-      run_block(buffers, t / cuts, view_.groups * (t % cuts) / cuts, view_.groups * (t % cuts + 1) / cuts,
-                reads, packed, epilogue, space + thread * thread_bytes());
+    deal_out_in_turn(tasks(), busy_threads(), [&](int64_t t, int thread) {
+      const int64_t cuts = group_cuts_ * panel_cuts_, group = t % cuts / panel_cuts_, panel = t % panel_cuts_;
+      const Share share{.group0 = view_.groups * group / group_cuts_,
+                        .group1 = view_.groups * (group + 1) / group_cuts_,
+                        .panel0 = columns() * panel / panel_cuts_,
+                        .panel1 = columns() * (panel + 1) / panel_cuts_};
+      run_block(buffers, t / cuts, share, reads, packed, epilogue, space + thread * thread_bytes());
     });
   }
 
@@ -92,9 +95,8 @@ class AmxLinesKernel : public PartKernel {
                     64);
   }
   int64_t thread_bytes() const { return sums_bytes() + table_bytes() + lines_.bytes(); }
-  int busy_threads() const {
-    return static_cast<int>(std::min<int64_t>(threads_, blocks().count() * view_.groups));
-  }
+  int busy_threads() const { return static_cast<int>(std::min<int64_t>(threads_, tasks())); }
+  int64_t tasks() const { return blocks().count() * group_cuts_ * panel_cuts_; }
 
   // ---- B: panels of columns, each the whole steps of all runs and then their shorter ones.
 
@@ -172,6 +174,11 @@ class AmxLinesKernel : public PartKernel {
 
   // ---- the product
 
+  // Of a block, what one task computes: groups, and panels of columns of each.
+  struct Share {
+    int64_t group0, group1, panel0, panel1;
+  };
+
   // Few steps of a large result take less time than the hardware needs to see its stores coming.
   bool writes_fast(const ArchSpec& arch) const {
     constexpr int64_t kFewSteps = 4;
@@ -193,26 +200,27 @@ class AmxLinesKernel : public PartKernel {
   }
 
   // Where no part has whole and short steps no registers are set apart for short ones.
-  void run_block(const Buffers& buffers, int64_t index, int64_t group0, int64_t group1, bool reads,
-                 const char* packed, const tsr::EpilogueArgs& epilogue, char* space) const {
+  void run_block(const Buffers& buffers, int64_t index, const Share& share, bool reads, const char* packed,
+                 const tsr::EpilogueArgs& epilogue, char* space) const {
     const int64_t tail = shape_.tail * element_;
     if (tail > 0 && !tails_apart_) {
       const TileConfiguration tiles(tail, tsr::amx_registers(config_.tile_m / 16, config_.tile_n / 16));
-      multiply_block(buffers, index, group0, group1, reads ? shape_.runs : 0, 0, packed, epilogue, space);
+      multiply_block(buffers, index, share, reads ? shape_.runs : 0, 0, packed, epilogue, space);
     } else {
       const TileConfiguration tiles(tail);
-      multiply_block(buffers, index, group0, group1, reads ? shape_.runs * shape_.whole : 0,
+      multiply_block(buffers, index, share, reads ? shape_.runs * shape_.whole : 0,
                      reads && tail > 0 ? shape_.runs : 0, packed, epilogue, space);
     }
   }
 
-  void multiply_block(const Buffers& buffers, int64_t index, int64_t group0, int64_t group1, int64_t steps,
-                      int64_t tails, const char* packed, tsr::EpilogueArgs epilogue, char* space) const {
+  void multiply_block(const Buffers& buffers, int64_t index, const Share& share, int64_t steps, int64_t tails,
+                      const char* packed, tsr::EpilogueArgs epilogue, char* space) const {
     auto* rows = reinterpret_cast<long long*>(space + sums_bytes());
     char* copy = space + sums_bytes() + table_bytes();
     const LineBlock block = blocks().block(index);
     Ahead next_input, next_output;
-    if (const int64_t soon = index + busy_threads(); soon < blocks().count() && blocks().pieces() == 1) {
+    if (const int64_t soon = index + std::max<int64_t>(busy_threads() / (group_cuts_ * panel_cuts_), 1);
+        soon < blocks().count() && blocks().pieces() == 1) {
       const LineBlock next = blocks().block(soon);
       if (view_.groups >= kLeastShares)
         next_input = images_of(next, *view_.window, shape_, static_cast<const char*>(buffers.a), element_);
@@ -230,15 +238,17 @@ class AmxLinesKernel : public PartKernel {
     args.tails = tails;
     args.rows = lines_.place_rows(block, rows) * kLinesTileRows;
     epilogue.rows = rows;
-    for (int64_t g = group0; g < group1; ++g) {
-      next_input.fetch(g - group0, group1 - group0);
-      std::tie(args.c_ahead, args.c_ahead_bytes) = next_output.share(g - group0, group1 - group0);
+    args.col0 = share.panel0 * config_.tile_n;
+    args.cols = std::min(share.panel1 * config_.tile_n, view_.n) - args.col0;
+    for (int64_t g = share.group0; g < share.group1; ++g) {
+      const int64_t part = g - share.group0, parts = share.group1 - share.group0;
+      next_input.fetch(part, parts);
+      std::tie(args.c_ahead, args.c_ahead_bytes) = next_output.share(part, parts);
       set_group(epilogue, buffers, g);
       args.far_c = far_c(streams_, epilogue.c);
       if (steps + tails > 0) lines_.copy(group_a(buffers, g), block, copy);
-      args.right = packed + g * columns() * panel_bytes();
+      args.right = packed + (g * columns() + share.panel0) * panel_bytes();
       args.right_panel_bytes = panel_bytes();
-      args.cols = view_.n;
       entry_(&args);
     }
     if (streams_) fence_stores();
@@ -252,7 +262,8 @@ class AmxLinesKernel : public PartKernel {
   int64_t steps_;
   bool tails_apart_;  // the unit's: some part has steps of both lengths
   bool streams_, fetches_c_;
-  std::vector<int64_t> taps_;  // of B's blocks, in the order of the runs
+  int64_t group_cuts_, panel_cuts_;  // of a block, where blocks are too few for the threads
+  std::vector<int64_t> taps_;        // of B's blocks, in the order of the runs
 };
 
 }  // namespace

@@ -36,6 +36,7 @@ class LineCopies {
 
  private:
   void place_lines(const ArchSpec& arch, int threads);
+  void cut_for(int threads, int64_t extra);
   int64_t line_bytes() const { return shape_.width * shape_.pixel * element_; }
   void place_steps();
   void place_tiles();
