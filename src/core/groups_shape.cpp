@@ -166,6 +166,16 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
   return s;
 }
 
+bool GroupsShape::takes_lines(int64_t lines, int threads, double bytes) const {
+  const auto at_once = [&](int64_t pieces) {
+    return static_cast<double>(pieces) / static_cast<double>(ceil_div(pieces, threads));
+  };
+  const double by_lines = at_once(lines), by_chunks = at_once(chunks);
+  if (!gradient) return by_lines >= by_chunks;
+  const double sums = static_cast<double>(std::min<int64_t>(threads, lines) * chunks * chunk_floats) * 4;
+  return by_lines > by_chunks ? sums <= bytes : by_lines == by_chunks && sums <= bytes / 4;
+}
+
 bool groups_stream(const GemmView& v, const KernelConfig& c, const ArchSpec& a) {
   const GroupsShape s = groups_shape(v, c);
   const int64_t size = bytes_of(v.c.type), pixel = v.groups * s.outer * size;

@@ -28,6 +28,9 @@ struct ScatterShape {
   int64_t product_bytes = 0;  // of the product of a coordinate: whole vectors
   bool flat = false;          // rows of C follow each other in memory and every element is treated alike
   int64_t sums_bytes() const { return planes * plane_lines * line_floats * 4; }
+  int64_t positions = 0;  // along `outer`
+  // Parts of an image that threads take: few, since each repeats what its neighbour's coordinates give too.
+  int64_t most_parts() const { return positions / (4 * planes) > 1 ? positions / (4 * planes) : 1; }
 };
 
 // Whether this is a convolution that the family computes: see its rules.

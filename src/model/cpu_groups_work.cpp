@@ -17,6 +17,9 @@ struct Groups : CpuTerms {
     // Tiles of a gradient of the input begin at a multiple of the stride, counted from the padding.
     const WindowAxis& x = axes[2];
     const int64_t lead = x.spread < 0 ? x.shift % x.divide : 0;
+    w.shares = s.takes_lines(static_cast<int64_t>(lines), a.compute_units, v.bytes())
+                   ? lines
+                   : static_cast<double>(s.chunks);
     const double tiles =
         lines * std::ceil(static_cast<double>(x.positions + lead) / static_cast<double>(s.columns));
     // Of a tile, one line of the filter and one step along the inner channels of a group. What is read is

@@ -68,6 +68,7 @@ struct Planes : CpuTerms {
     const double planes = static_cast<double>(s.plane_bytes()), moved = read(2 * units * planes, planes);
     w.memory = read(v.bytes(), v.bytes()) + moved;
     w.staged = planes;
+    w.shares = units;
     for (double* part : {&w.math, &w.pack_a, &w.pack_b, &w.epilogue, &w.memory, &w.overhead})
       *part /= w.groups;
   }

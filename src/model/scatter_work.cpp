@@ -47,6 +47,7 @@ struct Scatter : CpuTerms {
                (tiles - 1) * panels * read(panel_bytes, 2 * panel_bytes);
     if (!v.b_prepacked) w.pack_b = panels * panel_bytes * t.pack_copy + read(w.bytes_b, w.bytes_b);
     w.staged = panel_bytes;
+    w.shares = static_cast<double>(s.images * s.most_parts());
   }
 };
 

@@ -63,7 +63,11 @@ struct Winograd : Filtering {
     const double tiles = static_cast<double>(s.all_tiles), points = static_cast<double>(s.points),
                  results = static_cast<double>(s.results), channels = static_cast<double>(s.channels);
     // Blocks of about one size.
-    const double blocks = std::ceil(tiles / c.block_m), block_tiles = tiles / blocks;
+    // Every thread has a block, which reads the whole filter.
+    const double turns = w.groups / static_cast<double>(s.groups_at_once),
+                 most = std::min<double>(c.block_m, std::ceil(tiles * turns / a.compute_units));
+    const double blocks = std::ceil(tiles / most), block_tiles = tiles / blocks;
+    w.shares = blocks * turns;
     const auto [products, panels] = multiply(blocks * points, block_tiles, w.cols, channels);
     w.overhead += blocks * t.block_call;
 

@@ -72,6 +72,7 @@ struct Work {
   double row_tiles = 0, col_tiles = 0;  // per group
   double fill_m = 0, fill_n = 0, fill_k = 0;
   double tasks = 0;     // pieces that can run at once
+  double shares = 0;    // that threads take, where a family's driver has other ones; 0: tasks
   double parallel = 1;  // compute units busy on average
   double passes_k = 1;  // blocks along k
 

@@ -18,10 +18,14 @@
 namespace tessera {
 namespace {
 
+// Pixels that are worth another thread.
+constexpr int64_t kSharePixels = 1024;
+
 constexpr int64_t kStepPixels = 32, kWordBytes = 64;  // of a tile; of 16 channels of two pixels
 
 // C's tiles are cut into pieces whose sums stay in the second-level cache. A task takes one piece of some
-// groups: blocks of lines are copied a group at a time, and their products added to its sums.
+// groups: blocks of lines are copied a group at a time, and their products added to its sums. Where there are
+// fewer tasks than threads, each is shared: threads take some of the blocks, and their sums are added up.
 class AmxGradientKernel : public PartKernel {
  public:
   AmxGradientKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, StridedPart part,
@@ -35,6 +39,7 @@ class AmxGradientKernel : public PartKernel {
     spare_threads();
     cut(arch.l2.bytes / 4);
     choose_blocks(arch.l2.bytes / 4);
+    share_blocks();
     place_lines();
     place_tiles();
     zeros_.assign(static_cast<size_t>(std::max(view_.m, view_.window->channels) * kElement), char{0});
@@ -43,13 +48,37 @@ class AmxGradientKernel : public PartKernel {
   void run_unchecked(const Buffers& buffers) const override {
     const tsr::EpilogueArgs epilogue = epilogue_args(buffers);
     char* space = static_cast<char*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
-    deal_out(tasks(), threads_, [&](int64_t task, int thread) {
-      run_task(buffers, task, epilogue, space + thread * thread_bytes());
+    const bool reads = epilogue.alpha != 0.0f;  // BLAS: alpha 0 reads neither operand
+    if (shares_ == 1 || !reads) {
+      deal_out(tasks(), threads_, [&](int64_t task, int thread) {
+        char* own = space + thread * thread_bytes();
+        char* const sums = own + copies_bytes();
+        if (reads) return add_blocks(buffers, task, 0, blocks_.count(), own, sums, &epilogue);
+        std::memset(sums, 0, static_cast<size_t>(groups_at_once_ * sums_bytes()));
+        leave(buffers, task, epilogue, sums);
+      });
+      return;
+    }
+    char* const sums = space + busy_threads() * thread_bytes();
+    const int64_t count = blocks_.count(), bytes = groups_at_once_ * sums_bytes();
+    deal_out(tasks() * shares_, threads_, [&](int64_t i, int thread) {
+      const int64_t share = i % shares_;
+      add_blocks(buffers, i / shares_, count * share / shares_, count * (share + 1) / shares_,
+                 space + thread * thread_bytes(), sums + i * bytes, nullptr);
+    });
+    deal_out(tasks(), threads_, [&](int64_t task, int) {
+      auto* all = reinterpret_cast<float*>(sums + task * shares_ * bytes);
+      const int64_t floats = bytes / static_cast<int64_t>(sizeof(float));
+      for (int64_t share = 1; share < shares_; ++share) {
+        for (int64_t i = 0; i < floats; ++i) all[i] += all[share * floats + i];
+      }
+      leave(buffers, task, epilogue, reinterpret_cast<char*>(all));
     });
   }
 
   size_t workspace_bytes() const override {
-    return static_cast<size_t>(std::min<int64_t>(threads_, tasks()) * thread_bytes());
+    const int64_t shared = shares_ == 1 ? 0 : tasks() * shares_ * groups_at_once_ * sums_bytes();
+    return static_cast<size_t>(busy_threads() * thread_bytes() + shared);
   }
   size_t packed_b_bytes() const override { return 0; }
   void pack_b(const void*, void*, int64_t) const override {}
@@ -65,15 +94,16 @@ class AmxGradientKernel : public PartKernel {
   int64_t pixels_bytes() const {
     return round_up((lines_.pitch() + 1) * static_cast<int64_t>(sizeof(const char*)), 64);
   }
-  int64_t thread_bytes() const {
-    return groups_at_once_ * sums_bytes() + left_bytes_ + right_bytes_ + pixels_bytes();
-  }
+  int64_t copies_bytes() const { return left_bytes_ + right_bytes_ + pixels_bytes(); }
+  int64_t thread_bytes() const { return groups_at_once_ * sums_bytes() + copies_bytes(); }
+  int64_t busy_threads() const { return std::min<int64_t>(threads_, tasks() * shares_); }
 
   // Copying the images for another piece of rows costs their copies, turning gradients for another one of
   // channels the gradients.
   void cut(int64_t most) {
     const int64_t images = channel_tiles_ * lines_.copies, gradients = row_tiles_ * 2;
-    while ((sums_bytes() > most || tasks() < threads_) &&
+    const int64_t pixels = blocks_.planes * blocks_.lines * blocks_.positions;
+    while ((sums_bytes() > most || tasks() * std::max<int64_t>(pixels / kSharePixels, 1) < threads_) &&
            (row_cuts_ < row_tiles_ || channel_cuts_ < channel_tiles_)) {
       const bool rows = channel_cuts_ == channel_tiles_ || (row_cuts_ < row_tiles_ && images < gradients);
       ++(rows ? row_cuts_ : channel_cuts_);
@@ -107,6 +137,18 @@ class AmxGradientKernel : public PartKernel {
     blocks_.cut_lines(lines_.shape, cache, kStepPixels, bytes);
     if (blocks_.block_lines == blocks_.lines && blocks_.pieces() == 1)
       blocks_.block_planes = std::clamp<int64_t>(cache / bytes(blocks_.lines), 1, blocks_.planes);
+  }
+
+  // Blocks of fewer planes or lines where a task's are too few for the threads that share it.
+  void share_blocks() {
+    if (tasks() >= threads_) return;
+    const int64_t wanted = ceil_div(threads_, tasks());
+    blocks_.block_planes = std::clamp<int64_t>(blocks_.planes / wanted, 1, blocks_.block_planes);
+    const int64_t line = std::max<int64_t>(blocks_.positions, 1), least = ceil_div(kSharePixels / 4, line);
+    if (blocks_.count() < wanted)
+      blocks_.block_lines =
+          std::min(blocks_.block_lines, std::max(blocks_.lines * blocks_.planes / wanted, least));
+    shares_ = std::min(wanted, blocks_.count());
   }
 
   // A plane of the copy: [16 channels][tap along z][copy][remainder of lines by the step][line]. What a line
@@ -164,7 +206,11 @@ class AmxGradientKernel : public PartKernel {
     return {begin, begin + ((b.planes - 1) * down + b.lines) * line};
   }
 
-  void run_task(const Buffers& buffers, int64_t task, tsr::EpilogueArgs epilogue, char* space) const {
+  // What a task computes: groups, and tiles of rows and of channels.
+  struct Piece {
+    int64_t group0, group1, row0, row1, channel0, channel1;
+  };
+  Piece piece(int64_t task) const {
     const int64_t cuts = row_cuts_ * channel_cuts_, row_cut = task % cuts / channel_cuts_;
     const int64_t channel_cut = task % channel_cuts_;
     const int64_t group0 = task / cuts * groups_at_once_;
@@ -172,36 +218,46 @@ class AmxGradientKernel : public PartKernel {
     const int64_t row0 = row_tiles_ * row_cut / row_cuts_, row1 = row_tiles_ * (row_cut + 1) / row_cuts_;
     const int64_t channel0 = channel_tiles_ * channel_cut / channel_cuts_,
                   channel1 = channel_tiles_ * (channel_cut + 1) / channel_cuts_;
-    char* left = space;
-    char* right = left + left_bytes_;
-    char* sums = right + right_bytes_;
-    auto* pixels = reinterpret_cast<const char**>(sums + groups_at_once_ * sums_bytes());
-
+    return {group0, group1, row0, row1, channel0, channel1};
+  }
+  tsr::AmxGradientArgs arguments(const Piece& p) const {
     tsr::AmxGradientArgs args{};
-    args.epilogue = &epilogue;
-    args.left = left;
-    args.right = right;
     args.tile_at = tile_at_.data();
     args.right_plane_bytes = plane_bytes_;
-    args.columns = columns_.data() + channel0 * taps();
-    args.row_tiles = row1 - row0;
-    args.col_tiles = (channel1 - channel0) * taps();
-    args.row0 = row0 * 16;
-    args.rows = std::min(row1 * 16, view_.m) - args.row0;
-    const bool reads = epilogue.alpha != 0.0f;  // BLAS: alpha 0 reads neither operand
-    const int64_t count = reads ? blocks_.count() : 1;
+    args.columns = columns_.data() + p.channel0 * taps();
+    args.row_tiles = p.row1 - p.row0;
+    args.col_tiles = (p.channel1 - p.channel0) * taps();
+    args.row0 = p.row0 * 16;
+    args.rows = std::min(p.row1 * 16, view_.m) - args.row0;
+    return args;
+  }
+
+  // Products of the blocks [begin, end), at least one, to a task's sums, and from there to C where `whole`
+  // says how.
+  void add_blocks(const Buffers& buffers, int64_t task, int64_t begin, int64_t end, char* space, char* sums,
+                  const tsr::EpilogueArgs* whole) const {
+    const auto [group0, group1, row0, row1, channel0, channel1] = piece(task);
+    char* left = space;
+    char* right = left + left_bytes_;
+    auto* pixels = reinterpret_cast<const char**>(right + right_bytes_);
+    tsr::AmxGradientArgs args = arguments(piece(task));
+    args.left = left;
+    args.right = right;
     // Steps reach beyond lines, where gradients are zeros: what they meet must be numbers.
-    if (reads) std::memset(right, 0, static_cast<size_t>(right_bytes_));
+    std::memset(right, 0, static_cast<size_t>(right_bytes_));
+    tsr::EpilogueArgs epilogue{};
+    if (whole) epilogue = *whole;
+    args.epilogue = &epilogue;
     const TileConfiguration tiles;
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = begin; i < end; ++i) {
       const LineBlock b = blocks_.block(i);
-      args.first = i == 0;
-      args.last = i == count - 1;
-      args.planes = reads ? b.planes : 0;
+      args.first = i == begin;
+      args.last = whole && i == end - 1;
+      args.planes = b.planes;
       args.steps = lines_.steps(b.lines);
       args.left_tile_bytes = b.planes * args.steps * kTileBytes;
       Ahead images, gradients;
-      if (fetches_blocks() && i + 1 < count) {
+      if (fetches_blocks() && i + 1 < end) {
         const LineBlock next = blocks_.block(i + 1);
         images = images_of(next, *view_.window, shape_, static_cast<const char*>(buffers.b), kElement);
         gradients = gradients_of(buffers, next);
@@ -209,15 +265,27 @@ class AmxGradientKernel : public PartKernel {
       for (int64_t g = group0; g < group1; ++g) {
         images.fetch(g - group0, group1 - group0);
         gradients.fetch(g - group0, group1 - group0);
-        if (reads) {
-          turn_gradients(group_a(buffers, g), b, row0, row1, left);
-          copy_images(group_b(buffers, g), b, channel0, channel1, fetches_lines() && g == group0, right,
-                      pixels);
-        }
+        turn_gradients(group_a(buffers, g), b, row0, row1, left);
+        copy_images(group_b(buffers, g), b, channel0, channel1, fetches_lines() && g == group0, right,
+                    pixels);
         args.sums = reinterpret_cast<float*>(sums + (g - group0) * sums_bytes());
-        set_group(epilogue, buffers, g);
+        if (whole) set_group(epilogue, buffers, g);
         entry_(&args);
       }
+    }
+  }
+
+  // A task's sums to C.
+  void leave(const Buffers& buffers, int64_t task, tsr::EpilogueArgs epilogue, char* sums) const {
+    const Piece p = piece(task);
+    tsr::AmxGradientArgs args = arguments(p);
+    args.epilogue = &epilogue;
+    args.last = 1;
+    const TileConfiguration tiles;
+    for (int64_t g = p.group0; g < p.group1; ++g) {
+      args.sums = reinterpret_cast<float*>(sums + (g - p.group0) * sums_bytes());
+      set_group(epilogue, buffers, g);
+      entry_(&args);
     }
   }
 
@@ -305,6 +373,7 @@ class AmxGradientKernel : public PartKernel {
   LineBlocks blocks_;
   int64_t row_tiles_, channel_tiles_;  // tiles of 16 of all of C's rows and of a tap's channels
   int64_t row_cuts_ = 1, channel_cuts_ = 1, groups_at_once_ = 1;
+  int64_t shares_ = 1;                           // of a task's blocks
   int64_t lines_before_ = 0;                     // of an image, up to where the last tap meets the first line
   std::vector<int64_t> phase_lines_, phase_at_;  // by a line's remainder: how many, and bytes before them
   int64_t copy_bytes_ = 0, depth_bytes_ = 0, channels_bytes_ = 0, plane_bytes_ = 0;

@@ -122,7 +122,7 @@ class GroupsKernel : public CpuKernel {
       while (lines > 1 && bytes_in_turn(lines) > static_cast<double>(arch.l2.bytes) * 3 / 4) --lines;
       if (lines > 1) band_h_ = lines;
     }
-    by_lines_ = takes_lines();
+    by_lines_ = shape_.takes_lines(lines_, threads_, view_.bytes());
     parts_ = shape_.gradient && by_lines_ ? std::min<int64_t>(threads_, lines_) : 1;
     put_results_apart(arch);
   }
@@ -159,19 +159,6 @@ class GroupsKernel : public CpuKernel {
   }
 
  private:
-  // Whether threads take lines, each of them all chunks of channels, or chunks: what is done sooner. Lines
-  // are whole runs of memory, but a gradient's sums of them are added up, from a panel for each thread.
-  bool takes_lines() const {
-    const auto at_once = [&](int64_t pieces) {
-      return static_cast<double>(pieces) / static_cast<double>(ceil_div(pieces, threads_));
-    };
-    const double lines = at_once(lines_), chunks = at_once(shape_.chunks);
-    if (!shape_.gradient) return lines >= chunks;
-    const double sums = static_cast<double>(std::min<int64_t>(threads_, lines_)) *
-                        static_cast<double>(shape_.chunks * shape_.chunk_floats) * sizeof(float);
-    return lines > chunks ? sums <= view_.bytes() : lines == chunks && sums <= view_.bytes() / 4;
-  }
-
   // Lines of the result that go past the caches but not from the kernel's registers: so few in a block that
   // two of them stay in L2. Threads that share lines could not tell when one is complete.
   void put_results_apart(const ArchSpec& arch) {

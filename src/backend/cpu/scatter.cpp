@@ -33,10 +33,7 @@ class ScatterKernel : public CpuKernel {
     panel_bytes_ = steps_ * config_.tile_n * 4;
     panels_ = ceil_div(shape_.columns, config_.tile_n);
     product_bytes_ = odd_lines(shape_.product_bytes);
-    // Parts of an image repeat what their neighbour's coordinates give too: few of them.
-    constexpr int64_t kPlaces = 4;
-    const int64_t most = std::max<int64_t>(outer.positions / (kPlaces * shape_.planes), 1);
-    parts_ = threads_ == 1 ? 1 : std::min(most, ceil_div(threads_, shape_.images));
+    parts_ = threads_ == 1 ? 1 : std::min(shape_.most_parts(), ceil_div(threads_, shape_.images));
     // Whole lines, or equal pieces of one: what is added before it meets a sum does not depend on the parts.
     const int64_t along = axes_[2].size, fit = kMostProductBytes / product_bytes_,
                   rows = std::max<int64_t>(std::min<int64_t>(config_.block_m, fit), config_.tile_m);
