@@ -100,7 +100,9 @@ struct GemmView {
   double flops() const { return 2.0 * work; }
   // Least traffic with memory: each operand once, C written once, D tensors read once.
   double bytes() const;
-  // The same without the elements of patches that no position meets, which strides pass over.
+  // Of fewer multiply-adds of a convolution waking another thread costs more than it saves.
+  bool worth_threads() const { return !window || work >= 1e6; }
+  // bytes() without the elements of patches that no position meets, which strides pass over.
   double bytes_met() const;
 };
 

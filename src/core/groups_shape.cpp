@@ -170,8 +170,9 @@ bool GroupsShape::takes_lines(int64_t lines, int threads, double bytes) const {
   const auto at_once = [&](int64_t pieces) {
     return static_cast<double>(pieces) / static_cast<double>(ceil_div(pieces, threads));
   };
+  constexpr double kNeighbours = 1.5;  // threads that write neighbouring lines of memory wait for each other
   const double by_lines = at_once(lines), by_chunks = at_once(chunks);
-  if (!gradient) return by_lines >= by_chunks;
+  if (!gradient) return by_lines * kNeighbours >= by_chunks;
   const double sums = static_cast<double>(std::min<int64_t>(threads, lines) * chunks * chunk_floats) * 4;
   return by_lines > by_chunks ? sums <= bytes : by_lines == by_chunks && sums <= bytes / 4;
 }

@@ -54,9 +54,8 @@ class CpuKernel : public Kernel {
   // Moves C and the full D tensors of `e`, made by epilogue_args(buffers), to another group.
   void set_group(tsr::EpilogueArgs& e, const Buffers& buffers, int64_t group) const;
 
-  // Below so many multiply-adds of a convolution waking another thread costs more than it saves.
   void spare_threads() {
-    if (view_.work < 1e6) threads_ = 1;
+    if (!view_.worth_threads()) threads_ = 1;
   }
 
   // vpdpbusd takes A unsigned: signed A is moved up by 128 on its way to the instruction, and -128 * (sum of

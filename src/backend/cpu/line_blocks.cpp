@@ -48,8 +48,11 @@ void LineBlocks::cut_lines(LinesShape& shape, int64_t cache, int64_t unit,
   const int64_t most = shape.y.taps <= 1 && block_lines == 1 ? cache : kMostCaches * cache;
   while (bytes(block_lines) > most && shape.x.positions > kLeastPositions)
     shape.cut(ceil_div(shape.x.positions, 2));
-  if (shape.x.positions < positions)
-    shape.cut(round_up(ceil_div(positions, ceil_div(positions, shape.x.positions)), unit));
+  if (shape.x.positions < positions) cut_into(ceil_div(positions, shape.x.positions), shape, unit);
+}
+
+void LineBlocks::cut_into(int64_t pieces, LinesShape& shape, int64_t unit) {
+  shape.cut(round_up(ceil_div(positions, pieces), unit));
   piece = shape.x.positions;
 }
 

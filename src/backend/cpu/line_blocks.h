@@ -34,6 +34,8 @@ struct LineBlocks {
   // `cache`, or if other lines are read with them so much that the workspace would be large.
   void cut_lines(LinesShape& shape, int64_t cache, int64_t unit,
                  const std::function<int64_t(int64_t lines)>& bytes);
+  // So many pieces, or fewer where units are.
+  void cut_into(int64_t pieces, LinesShape& shape, int64_t unit);
 };
 
 // Lines of a copy by their remainder by the step along y, for blocks of so many lines.

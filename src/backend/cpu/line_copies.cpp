@@ -37,10 +37,16 @@ void LineCopies::place_lines(const ArchSpec& arch, int threads) {
   if (threads > 1 && blocks_.block_planes == 1) cut_for(threads, extra);
 }
 
-// Blocks of fewer lines, where the threads then are done sooner: as many at a time as there are threads, each
-// of which copies `extra` lines beside its own, at about a third of what computing a line costs.
+// Blocks of fewer lines, or shorter pieces of single ones, where the threads then are done sooner: as many at
+// a time as there are threads, each of which copies `extra` lines beside its own, at about a third of what
+// computing a line costs.
 void LineCopies::cut_for(int threads, int64_t extra) {
   constexpr int64_t kLeastRows = 64;
+  if (blocks_.lines == 1 && blocks_.count() < threads) {
+    const int64_t wanted = ceil_div(threads, blocks_.planes), most = blocks_.positions / kLeastRows;
+    if (most > blocks_.pieces()) blocks_.cut_into(std::min(wanted, most), shape_, kLinesTileRows);
+    return;
+  }
   const int64_t least = std::max<int64_t>(ceil_div(kLeastRows, shape_.walked), 1);
   const auto time = [&](int64_t lines) {
     const int64_t count = blocks_.planes * blocks_.pieces() * ceil_div(blocks_.lines, lines);
