@@ -36,6 +36,28 @@ TEST(LearnedModel, CorrectsTheAnalyticModel) {
   }
 }
 
+// Of several cores: what the analytic model says of them, corrected as for one. Features are those of one.
+TEST(LearnedModel, OneCoresTimesServeForMore) {
+  const GemmView v = lower(kProblem);
+  ArchSpec four = arch();
+  four.compute_units = 4;
+  const auto configs = legal_configs(v, four);
+  Forest forest;  // a model that has seen one core would not know what to make of others
+  forest.add_tree(
+      std::vector<ForestNode>{{0.5F, 0, 2}, {0, ForestNode::kLeaf, 0}, {-0.6931472F, ForestNode::kLeaf, 0}});
+  const LearnedModel model({"x86_avx512", "gemm", {"f32"}, {1}}, {"parallel_efficiency"}, forest, {});
+  ASSERT_EQ(arch().compute_units, 1);
+  EXPECT_TRUE(model.scope().scales_to(four));
+  EXPECT_FALSE(model.scope().scales_to(arch()));
+  std::vector<double> plain(configs.size()), corrected(configs.size()), each(configs.size());
+  analytic_model().predict(v, four, configs, plain);
+  model.predict(v, four, configs, corrected);
+  model.predict_each(v, four, configs, each);
+  const auto best = static_cast<size_t>(std::min_element(plain.begin(), plain.end()) - plain.begin());
+  EXPECT_NEAR(corrected[best], plain[best] * 0.5, 1e-6 * plain[best]);
+  for (size_t i = 0; i < configs.size(); ++i) EXPECT_NEAR(each[i], plain[i] * 0.5, 1e-6 * plain[i]);
+}
+
 // A model trained when a family was not there yet has nothing to say of it.
 TEST(LearnedModel, FamiliesItHasNotSeenComeBehind) {
   const GemmView v = lower(Problem::parse("gemm m=8 n=64 k=64 dtype=f32"));
@@ -184,9 +206,18 @@ TEST(LearnedModel, HoldsForItsScopeOnly) {
   EXPECT_EQ(model_for(path, arch(), kProblem).name(), "x86_avx512/gemm");
   EXPECT_EQ(model_for(path, find_arch("x86_avx2"), kProblem).name(), "analytic");
   EXPECT_EQ(model_for(path, arch(), Problem::parse("gemm m=8 n=8 k=8 dtype=bf16")).name(), "analytic");
-  ArchSpec other = arch();
-  ++other.compute_units;
-  EXPECT_EQ(model_for(path, other, kProblem).name(), "analytic");
+  // The times of one core serve for more; those of several for as many alone.
+  ArchSpec two = arch(), three = arch();
+  two.compute_units = 2;
+  three.compute_units = 3;
+  EXPECT_EQ(model_for(path, two, kProblem).name(), "x86_avx512/gemm");
+  ModelScope scope = halving().scope();
+  scope.units = {2};
+  write_file(dir.path() + "/two.model",
+             LearnedModel(scope, halving().feature_names(), halving().forest(), {}).bytes());
+  EXPECT_EQ(model_for(dir.path() + "/two.model", two, kProblem).name(), "x86_avx512/gemm");
+  EXPECT_EQ(model_for(dir.path() + "/two.model", three, kProblem).name(), "analytic");
+  EXPECT_EQ(model_for(dir.path() + "/two.model", arch(), kProblem).name(), "analytic");
   EXPECT_EQ(model_for("analytic", arch(), kProblem).name(), "analytic");
   EXPECT_THROW(model_for(dir.path() + "/none", arch(), kProblem), Error);
 }

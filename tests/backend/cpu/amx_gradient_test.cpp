@@ -69,6 +69,11 @@ TEST_F(AmxGradient, Threads) {
     expect_right("n=3 g=16 c=16 k=16 in=14x14 filter=3x3 pad=1x1", threads);
     expect_right("n=3 c=80 k=48 in=30x28 filter=3x3 pad=1x1", threads);
     expect_right("n=3 c=16 k=16 in=90x98 filter=1x1 stride=2x2", threads);
+    // Threads share a task's pixels: planes, lines, pieces of lines.
+    expect_right("n=20 g=2 c=16 k=16 in=20x20 filter=3x3 pad=1x1", threads);
+    expect_right("n=1 c=16 k=16 in=90x98 filter=3x3 pad=1x1", threads);
+    expect_right("n=1 c=16 k=16 in=1x9001 filter=1x3", threads);
+    expect_right("n=1 c=16 k=16 in=90x98 filter=3x3 alpha=0 beta=1", threads);
   }
 }
 

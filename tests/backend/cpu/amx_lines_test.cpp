@@ -95,6 +95,8 @@ TEST_F(AmxLines, ThreadsChangeNoBit) {
   for (const char* problem :
        {"conv_fwd n=5 g=3 c=16 k=24 in=30x31 filter=3x3 pad=1x1 dtype=bf16",
         "conv_fwd n=1 g=7 c=48 k=24 in=9x9 filter=3x3 pad=1x1 dtype=bf16",
+        "conv_fwd n=1 c=48 k=250 in=9x9 filter=3x3 pad=1x1 dtype=bf16",
+        "conv_fwd n=1 c=16 k=40 in=1x3000 filter=1x3 dtype=bf16",
         "conv_bwd_data n=2 c=64 k=72 in=20x21 filter=3x3 stride=2x2 pad=1x1 dtype=bf16"}) {
     const std::string tile = "32x32 inst=16x16x32";
     const auto one = result(*kernel_for(problem, tile));
