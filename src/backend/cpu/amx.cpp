@@ -64,6 +64,7 @@ class AmxKernel : public PartKernel {
   // Rows of a row-major right operand that are packed for all panels before the next ones: their pages fit
   // the TLB.
   static constexpr int64_t kPackRows = 64;
+  static constexpr int64_t kPackSteps = 4;
   // With fewer passes the sums that go to memory between chunks cost more than those save.
   static constexpr int64_t kLeastPasses = 4;
 
@@ -147,9 +148,16 @@ class AmxKernel : public PartKernel {
       return;
     }
     if (config_.pack_a) {
-      for (int64_t row = 0; row < rows; row += 16) {
-        pack_tile_rows(source(row, 0), depth, static_cast<int>(std::min<int64_t>(16, rows - row)),
-                       space + row / 16 * steps * kTileBytes);
+      // Rows that are neighbours in memory share its lines: of some steps, which stay in L1, all tiles are
+      // packed before the next ones.
+      const int64_t part =
+          plan_.left.lane_stride == 1 ? kPackSteps * plan_.step : std::max<int64_t>(depth, 1);
+      for (int64_t k = 0; k < depth; k += part) {
+        for (int64_t row = 0; row < rows; row += 16) {
+          pack_tile_rows(source(row, k), std::min(part, depth - k),
+                         static_cast<int>(std::min<int64_t>(16, rows - row)),
+                         space + (row / 16 * steps + k / plan_.step) * kTileBytes);
+        }
       }
       args.left = space;
       args.left_stride = 64;
