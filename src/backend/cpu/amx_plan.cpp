@@ -1,6 +1,7 @@
 #include "backend/cpu/amx_plan.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "backend/cpu/tile_configuration.h"
@@ -56,7 +57,7 @@ AmxPlan::AmxPlan(const GemmView& view, const KernelConfig& config, const Instruc
     std::swap(rows, cols);
   }
   choose_blocks(view, config, arch);
-  for (const AmxPiece& p : thread_pieces(view.groups, threads)) {
+  for (const AmxPiece& p : thread_pieces(view, config, threads)) {
     for (int64_t row = p.row0; row < p.row1; row += most_rows())
       pieces.push_back({row, std::min(row + most_rows(), p.row1), p.col0, p.col1});
   }
@@ -123,24 +124,47 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
               view.bytes() > static_cast<double>(arch.l2.bytes);
 }
 
-// The streaming operand is cut among the threads, or the resident one where that has too few tiles.
-std::vector<AmxPiece> AmxPlan::thread_pieces(int64_t groups, int threads) const {
-  const AmxPiece whole{0, rows, 0, cols};
-  if (threads == 1 || groups >= threads) return {whole};
+// The streaming operand is cut among the threads, or the resident one where that has too few tiles. Where the
+// left one has to be packed both are cut: see packed_grid().
+std::vector<AmxPiece> AmxPlan::thread_pieces(const GemmView& view, const KernelConfig& config,
+                                             int threads) const {
   const int64_t row_tiles = ceil_div(rows, tile_m), col_tiles = ceil_div(cols, tile_n);
+  if (threads == 1 || view.groups >= threads) return {{0, rows, 0, cols}};
   const bool by_rows = right_resident ? row_tiles >= threads || row_tiles >= col_tiles
                                       : col_tiles < threads && row_tiles > col_tiles;
-  const int64_t unit = by_rows ? tile_m : tile_n, extent = by_rows ? rows : cols;
-  const int64_t tiles = by_rows ? row_tiles : col_tiles, parts = std::min<int64_t>(threads, tiles);
+  int64_t across = by_rows ? 1 : std::min<int64_t>(threads, col_tiles),
+          down = by_rows ? std::min<int64_t>(threads, row_tiles) : 1;
+  if (config.pack_a || view.a.patches) std::tie(down, across) = packed_grid(!view.b_prepacked, threads);
   std::vector<AmxPiece> out;
-  for (int64_t p = 0; p < parts; ++p) {
-    const int64_t from = tiles * p / parts * unit, to = std::min(tiles * (p + 1) / parts * unit, extent);
-    AmxPiece piece = whole;
-    (by_rows ? piece.row0 : piece.col0) = from;
-    (by_rows ? piece.row1 : piece.col1) = to;
-    out.push_back(piece);
+  for (int64_t r = 0; r < down; ++r) {
+    for (int64_t c = 0; c < across; ++c) {
+      out.push_back({row_tiles * r / down * tile_m, std::min(row_tiles * (r + 1) / down * tile_m, rows),
+                     col_tiles * c / across * tile_n, std::min(col_tiles * (c + 1) / across * tile_n, cols)});
+    }
   }
   return out;
+}
+
+// Pieces, rows by columns, each of which packs what it needs for itself: those of which the largest takes
+// least. In cycles of a step of k: tiles that are multiplied, and tiles that are packed along k or across it.
+std::pair<int64_t, int64_t> AmxPlan::packed_grid(bool packs_right, int threads) const {
+  constexpr int64_t kMultiplied = 20, kPackedAlong = 100, kPackedAcross = 250;
+  const auto packing = [&](const AmxSide& s) { return s.k_stride == 1 ? kPackedAlong : kPackedAcross; };
+  const int64_t row_tiles = ceil_div(rows, tile_m), col_tiles = ceil_div(cols, tile_n);
+  std::pair<int64_t, int64_t> best;
+  int64_t least = 0;
+  for (int64_t across = 1; across <= std::min<int64_t>(threads, col_tiles); ++across) {
+    const int64_t down = std::min<int64_t>(threads / across, row_tiles);
+    const int64_t high = ceil_div(row_tiles, down) * tile_m / 16,
+                  wide = ceil_div(col_tiles, across) * tile_n / 16;
+    const int64_t cycles =
+        high * wide * kMultiplied + high * packing(left) + (packs_right ? wide * packing(right) : 0);
+    if (across == 1 || cycles < least) {
+      least = cycles;
+      best = {down, across};
+    }
+  }
+  return best;
 }
 
 }  // namespace tessera

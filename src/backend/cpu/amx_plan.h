@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "core/arch_spec.h"
@@ -66,7 +67,8 @@ struct AmxPlan {
  private:
   void choose_blocks(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);
   int64_t most_rows() const;  // of a piece, so that the sums it keeps between blocks of k are bounded
-  std::vector<AmxPiece> thread_pieces(int64_t groups, int threads) const;
+  std::pair<int64_t, int64_t> packed_grid(bool packs_right, int threads) const;
+  std::vector<AmxPiece> thread_pieces(const GemmView& view, const KernelConfig& config, int threads) const;
 };
 
 }  // namespace tessera

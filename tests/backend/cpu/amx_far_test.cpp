@@ -1,6 +1,11 @@
 // cpu_amx where C is more than the caches hold.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
 #include "backend/cpu/amx.h"
 #include "backend/cpu/amx_plan.h"
 #include "backend/cpu/kernels.h"
@@ -38,6 +43,38 @@ TEST(AmxFar, AsksForResultsBeyondL2) {
   EXPECT_FALSE(fetches("gemm m=10000 n=192 k=64 dtype=bf16", "cpu_amx tile=32x32 inst=16x16x32 swap_ab=1"));
   EXPECT_FALSE(
       fetches("gemm m=10000 n=192 k=64 dtype=bf16", "cpu_amx block=512x0x0 tile=32x32 inst=16x16x32"));
+}
+
+// Pieces cover C once whatever the threads; where the left operand is packed both sides are cut, so that no
+// thread packs all of one.
+TEST(AmxPlan, PiecesOfThreads) {
+  const ArchSpec arch = find_arch("x86_amx");
+  for (const char* problem : {"gemm m=2048 n=768 k=1024 layout=crr", "gemm m=130 n=70 k=64 layout=crr",
+                              "gemm m=17 n=3000 k=128 layout=rrr", "gemm m=3000 n=17 k=128"}) {
+    const GemmView view = lower(Problem::parse(std::string(problem) + " dtype=bf16"));
+    for (const char* rest : {"", " pack_a=1", " pack_a=1 swap_ab=1"}) {
+      const KernelConfig c = testing_cpu::config("cpu_amx tile=32x32 inst=16x16x32" + std::string(rest));
+      for (const int threads : {1, 2, 5, 16, 64}) {
+        SCOPED_TRACE(std::string(problem) + rest + " " + std::to_string(threads));
+        const AmxPlan plan(view, c, *arch.find_instruction(view.a.type, view.b.type, c), arch, threads);
+        std::vector<int> covered(static_cast<size_t>(plan.rows * plan.cols));
+        for (const AmxPiece& p : plan.pieces) {
+          for (int64_t row = p.row0; row < p.row1; ++row) {
+            for (int64_t col = p.col0; col < p.col1; ++col)
+              ++covered[static_cast<size_t>(row * plan.cols + col)];
+          }
+        }
+        EXPECT_EQ(std::count(covered.begin(), covered.end(), 1), std::ssize(covered));
+      }
+    }
+  }
+  const GemmView view = lower(Problem::parse("gemm m=2048 n=768 k=1024 layout=crr dtype=bf16"));
+  const KernelConfig c = testing_cpu::config("cpu_amx tile=32x32 inst=16x16x32 pack_a=1");
+  for (const AmxPiece& p :
+       AmxPlan(view, c, *arch.find_instruction(view.a.type, view.b.type, c), arch, 16).pieces) {
+    EXPECT_LT(p.row1 - p.row0, 2048);
+    EXPECT_LT(p.col1 - p.col0, 768);
+  }
 }
 
 // Caches so small that whole tiles are written past them, or are asked for ahead.
