@@ -425,7 +425,7 @@ void add_cpu_work(const GemmView& v, const KernelConfig& c, const ArchSpec& a, c
   for (double* part : {&w.math, &w.ideal_math, &w.pack_a, &w.pack_b, &w.epilogue, &w.memory, &w.overhead}) {
     *part *= w.groups;
   }
-  w.serial = costs.call;
+  w.serial += costs.call;
   w.tasks = w.groups * std::max(w.row_tiles, w.col_tiles) * std::max(c.split_k, 1);
   // Parts of k, where a kernel without packing has several, are what its threads take.
   const bool by_parts =

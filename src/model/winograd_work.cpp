@@ -143,6 +143,12 @@ struct WinogradWeight : Filtering {
     w.memory = products * panels * read(panel_bytes, panel_bytes + block_tiles * rows * 4) +
                blocks * points * panels * read(block_tiles * rows * 4, block_bytes) +
                2 * blocks * read(sums, sums + block_bytes);
+    // Threads that share a turn meet after every step of it, and multiply what others have transformed.
+    const double turns = w.groups / static_cast<double>(s.groups_at_once), units = a.compute_units;
+    if (units > 1 && turns < units) {
+      w.serial = turns * 2 * std::ceil(blocks / units) * t.fork_join;
+      w.memory += tiles * points * (rows + channels) * 4 / a.l3.bytes_per_cycle;
+    }
   }
 };
 
