@@ -39,6 +39,7 @@ ScatterShape scatter_shape(const GemmView& v) {
   s.runs = s.columns / s.run;
   s.images = v.window->images;
   s.coordinates = axes[0].size * axes[1].size * last.size;
+  s.positions = axes[static_cast<size_t>(s.outer)].positions;
   s.planes = extent(axes[static_cast<size_t>(s.outer)]);
   s.plane_lines = s.outer == 0 ? axes[1].positions : 1;
   s.lead = last.shift;

@@ -1,6 +1,7 @@
 // How cpu_scatter sees a convolution. Known to its rules, its source, its driver and its model alike.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "core/gemm_view.h"
@@ -21,6 +22,7 @@ struct ScatterShape {
   int64_t columns = 0;  // of a product: taps times columns of C
   int64_t images = 0;
   int64_t coordinates = 0;    // of an image
+  int64_t positions = 0;      // along `outer`
   int64_t planes = 0;         // of sums that coordinates of one place along `outer` add to
   int64_t plane_lines = 0;    // positions between `outer` and the last axis
   int64_t lead = 0;           // positions before the first of a line that a coordinate may meet
@@ -28,9 +30,8 @@ struct ScatterShape {
   int64_t product_bytes = 0;  // of the product of a coordinate: whole vectors
   bool flat = false;          // rows of C follow each other in memory and every element is treated alike
   int64_t sums_bytes() const { return planes * plane_lines * line_floats * 4; }
-  int64_t positions = 0;  // along `outer`
   // Parts of an image that threads take: few, since each repeats what its neighbour's coordinates give too.
-  int64_t most_parts() const { return positions / (4 * planes) > 1 ? positions / (4 * planes) : 1; }
+  int64_t most_parts() const { return std::max<int64_t>(positions / (4 * planes), 1); }
 };
 
 // Whether this is a convolution that the family computes: see its rules.
