@@ -102,24 +102,23 @@ class AmxLinesKernel : public PartKernel {
 
   void pack_groups(const char* b, const Operand& o, char* out) const {
     const int64_t panels = columns(), all = view_.groups * panels;
-    constexpr double kWorthThreads = 1 << 18;  // elements
+    constexpr double kWorthThreads = 1 << 14;  // elements
     const bool worth =
         static_cast<double>(view_.k) * static_cast<double>(view_.n * view_.groups) >= kWorthThreads;
-    deal_out(all, worth ? threads_ : 1, [&](int64_t i, int) {
-      const int64_t g = i / panels, n = i % panels * config_.tile_n;
-      pack_columns(b + g * o.group_stride * element_, o, n, out + i * panel_bytes());
+    deal_out(all * shape_.runs, worth ? threads_ : 1, [&](int64_t i, int) {
+      const int64_t panel = i / shape_.runs, g = panel / panels, n = panel % panels * config_.tile_n;
+      pack_run(b + g * o.group_stride * element_, o, i % shape_.runs, n, out + panel * panel_bytes());
     });
   }
 
-  void pack_columns(const char* b, const Operand& o, int64_t n, char* out) const {
+  // One run of a panel, whose first one lies at `out`.
+  void pack_run(const char* b, const Operand& o, int64_t run, int64_t n, char* out) const {
     const int64_t step_bytes = int64_t{64} * config_.tile_n;
     char* tails = out + shape_.runs * shape_.whole * step_bytes;
-    for (int64_t run = 0; run < shape_.runs; ++run) {
-      if (shape_.whole > 0)
-        pack_steps(b, o, run, 0, shape_.whole * step_, n, out + run * shape_.whole * step_bytes);
-      if (shape_.tail > 0)
-        pack_steps(b, o, run, shape_.whole * step_, shape_.tail, n, tails + run * step_bytes);
-    }
+    if (shape_.whole > 0)
+      pack_steps(b, o, run, 0, shape_.whole * step_, n, out + run * shape_.whole * step_bytes);
+    if (shape_.tail > 0)
+      pack_steps(b, o, run, shape_.whole * step_, shape_.tail, n, tails + run * step_bytes);
   }
 
   // Elements [from, from + depth) of a run.
@@ -152,15 +151,18 @@ class AmxLinesKernel : public PartKernel {
     PanelShape piece = shape;
     for (int64_t k = 0; k < shape.depth; k += piece.depth) {
       piece.depth = std::min(step_, shape.depth - k);
-      std::memset(strip, 0, sizeof strip);
+      std::memset(strip, 0, static_cast<size_t>(shape.live * kStep * element_));
       for (int64_t i = 0; i < piece.depth; ++i) {
         const int64_t at = from + k + i, tap = run * shape_.run + at / shape_.pixel, c = at % shape_.pixel;
         if (c >= channels) continue;
         const int64_t row = o.plain() ? (tap * channels + c) * o.row_stride
                                       : taps_[static_cast<size_t>(tap)] * o.block_stride + c * o.row_stride;
-        for (int64_t lane = 0; lane < shape.live; ++lane) {
-          std::memcpy(strip + (lane * kStep + i) * element_, b_at(words, row + (n + lane) * o.col_stride),
-                      static_cast<size_t>(element_));
+        const char* first = words.data + (row + n * o.col_stride) * element_;
+        char* to = strip + i * element_;
+        if (element_ == 2) {
+          copy_lanes<2>(first, o.col_stride * 2, to, kStep * 2, shape.live);
+        } else {
+          copy_lanes<1>(first, o.col_stride, to, kStep, shape.live);
         }
       }
       PanelSource lines = words;
@@ -170,7 +172,10 @@ class AmxLinesKernel : public PartKernel {
       pack_panel_avx512(lines, piece, out + k / step_ * 64 * config_.tile_n);
     }
   }
-  const char* b_at(const PanelSource& s, int64_t element) const { return s.data + element * element_; }
+  template <size_t kSize>
+  static void copy_lanes(const char* from, int64_t apart, char* to, int64_t to_apart, int64_t count) {
+    for (; count > 0; --count, from += apart, to += to_apart) std::memcpy(to, from, kSize);
+  }
 
   // ---- the product
 
