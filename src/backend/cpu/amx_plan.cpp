@@ -146,10 +146,11 @@ std::vector<AmxPiece> AmxPlan::thread_pieces(const GemmView& view, const KernelC
 }
 
 // Pieces, rows by columns, each of which packs what it needs for itself: those of which the largest takes
-// least. In cycles of a step of k: tiles that are multiplied, and tiles that are packed along k or across it.
+// least. In cycles of a step of k: tiles that are multiplied, tiles that are packed, and tiles of the left
+// operand that k runs across, which are turned.
 std::pair<int64_t, int64_t> AmxPlan::packed_grid(bool packs_right, int threads) const {
-  constexpr int64_t kMultiplied = 20, kPackedAlong = 100, kPackedAcross = 250;
-  const auto packing = [&](const AmxSide& s) { return s.k_stride == 1 ? kPackedAlong : kPackedAcross; };
+  constexpr int64_t kMultiplied = 20, kPacked = 100, kTurned = 400;
+  const int64_t left_cost = left.k_stride == 1 ? kPacked : kTurned, right_cost = packs_right ? kPacked : 0;
   const int64_t row_tiles = ceil_div(rows, tile_m), col_tiles = ceil_div(cols, tile_n);
   std::pair<int64_t, int64_t> best;
   int64_t least = 0;
@@ -157,8 +158,7 @@ std::pair<int64_t, int64_t> AmxPlan::packed_grid(bool packs_right, int threads) 
     const int64_t down = std::min<int64_t>(threads / across, row_tiles);
     const int64_t high = ceil_div(row_tiles, down) * tile_m / 16,
                   wide = ceil_div(col_tiles, across) * tile_n / 16;
-    const int64_t cycles =
-        high * wide * kMultiplied + high * packing(left) + (packs_right ? wide * packing(right) : 0);
+    const int64_t cycles = high * wide * kMultiplied + high * left_cost + wide * right_cost;
     if (across == 1 || cycles < least) {
       least = cycles;
       best = {down, across};
