@@ -13,6 +13,8 @@ namespace tessera {
 // Rows of a tile, and the most of a block: enough for what is read of B, as long as the block's lines stay in
 // the second-level cache.
 inline constexpr int64_t kLinesTileRows = 16, kLinesBlockRows = 2048;
+// Pixels of a gradient that are worth another thread.
+inline constexpr int64_t kLinesSharePixels = 1024;
 
 // An axis of the copy. Its columns (or lines, planes) are the coordinates first + at * every; taps are
 // counted along memory.

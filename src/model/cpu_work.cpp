@@ -275,7 +275,6 @@ struct Cpu : CpuTerms {
   // A gradient from copies of an image's lines: what one group takes.
   void amx_gradient() const {
     constexpr double kLine = 60, kWord = 8, kTurned = 100;  // cycles: beside its words; two pixels; a tile
-    constexpr double kSharePixels = 1024;                   // of which threads take a part each
     const GradientLines lines(*v.window);
     const LinesShape& s = lines.shape;
     const double planes = static_cast<double>(v.window->images * s.z.positions);
@@ -299,7 +298,7 @@ struct Cpu : CpuTerms {
     w.pack_a = row_tiles * steps * kTurned;
     const double image_bytes = static_cast<double>(v.b.extent) * bytes_of(v.b.type) / w.groups;
     w.staged = steps / blocks * 1024 * tm;
-    w.shares = w.groups * row_tiles * channel_tiles * std::max(std::floor(w.depth / kSharePixels), 1.0);
+    w.shares = w.groups * row_tiles * channel_tiles * std::max(std::floor(w.depth / kLinesSharePixels), 1.0);
     w.memory = read(image_bytes, image_bytes * w.groups) + f.read_a;
     w.overhead += blocks * t.block_call + t.amx_config;
   }

@@ -208,8 +208,7 @@ class LearnedModel::Asking {
     if (one_core_) {
       m_.one_core.resize(us.size());
       seen_us_ = m_.one_core;
-      AnalyticTerms all(v, a);
-      for (size_t i = 0; i < configs.size(); ++i) us[i] = all.us(configs[i]);
+      analytic_model().predict(v, a, configs, us);
     }
     predict_analytic(terms_, arch_, configs, seen_us_, m_.works);
     m_.matrix.resize(std::max(m_.matrix.size(), model.chosen_.size() * Forest::kRows));

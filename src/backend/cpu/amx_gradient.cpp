@@ -18,9 +18,6 @@
 namespace tessera {
 namespace {
 
-// Pixels that are worth another thread.
-constexpr int64_t kSharePixels = 1024;
-
 constexpr int64_t kStepPixels = 32, kWordBytes = 64;  // of a tile; of 16 channels of two pixels
 
 // C's tiles are cut into pieces whose sums stay in the second-level cache. A task takes one piece of some
@@ -103,7 +100,7 @@ class AmxGradientKernel : public PartKernel {
   void cut(int64_t most) {
     const int64_t images = channel_tiles_ * lines_.copies, gradients = row_tiles_ * 2;
     const int64_t pixels = blocks_.planes * blocks_.lines * blocks_.positions;
-    while ((sums_bytes() > most || tasks() * std::max<int64_t>(pixels / kSharePixels, 1) < threads_) &&
+    while ((sums_bytes() > most || tasks() * std::max<int64_t>(pixels / kLinesSharePixels, 1) < threads_) &&
            (row_cuts_ < row_tiles_ || channel_cuts_ < channel_tiles_)) {
       const bool rows = channel_cuts_ == channel_tiles_ || (row_cuts_ < row_tiles_ && images < gradients);
       ++(rows ? row_cuts_ : channel_cuts_);
@@ -144,7 +141,8 @@ class AmxGradientKernel : public PartKernel {
     if (tasks() >= threads_) return;
     const int64_t wanted = ceil_div(threads_, tasks());
     blocks_.block_planes = std::clamp<int64_t>(blocks_.planes / wanted, 1, blocks_.block_planes);
-    const int64_t line = std::max<int64_t>(blocks_.positions, 1), least = ceil_div(kSharePixels / 4, line);
+    const int64_t line = std::max<int64_t>(blocks_.positions, 1),
+                  least = ceil_div(kLinesSharePixels / 4, line);
     if (blocks_.count() < wanted)
       blocks_.block_lines =
           std::min(blocks_.block_lines, std::max(blocks_.lines * blocks_.planes / wanted, least));
@@ -236,11 +234,12 @@ class AmxGradientKernel : public PartKernel {
   // says how.
   void add_blocks(const Buffers& buffers, int64_t task, int64_t begin, int64_t end, char* space, char* sums,
                   const tsr::EpilogueArgs* whole) const {
-    const auto [group0, group1, row0, row1, channel0, channel1] = piece(task);
+    const Piece p = piece(task);
+    const auto [group0, group1, row0, row1, channel0, channel1] = p;
     char* left = space;
     char* right = left + left_bytes_;
     auto* pixels = reinterpret_cast<const char**>(right + right_bytes_);
-    tsr::AmxGradientArgs args = arguments(piece(task));
+    tsr::AmxGradientArgs args = arguments(p);
     args.left = left;
     args.right = right;
     // Steps reach beyond lines, where gradients are zeros: what they meet must be numbers.
