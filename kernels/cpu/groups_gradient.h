@@ -54,9 +54,9 @@ struct GroupsGradient {
   static constexpr int kChannels = channels_of(B), kBands = bands_of(B);
   static constexpr typename M::template Columns<B> kColumns{};
   static constexpr int kBand = (kLines + kBands - 1) / kBands;
-  // One pass over lines, with several products for each vector, has time between its columns for a steady
-  // trickle of what is asked for ahead.
-  static constexpr bool kBetween = kBands == 1 && kTaps > 1 && M::kStride == 1 && !M::kGrouped;
+  // Several products for each vector leave time between columns for a steady trickle of what is asked for
+  // ahead; one pass over lines, for what the next line adds in L1 as well.
+  static constexpr bool kBetween = kTaps > 1 && M::kStride == 1 && !M::kGrouped, kNextLine = kBands == 1;
 
   // The operand whose channels are the lanes, dY unless turned: they are taken as they lie.
   struct Lanes {
@@ -244,7 +244,7 @@ struct GroupsGradient {
       for (; o < args.out_w;
            o += B, in_col += B * M::kStride, out += B * out_pixel, in += B * M::kStride * pixel) {
         if (kAhead && args.fetch) fetch_blocks(at);
-        if (kAhead && args.fetch_line) fetch_line(at, out, in, apart, l + 1 == at.lines);
+        if (kAhead && kNextLine && args.fetch_line) fetch_line(at, out, in, apart, l + 1 == at.lines);
         if (!all) {
           step<true, false, kWhole>(acc, at, out, args.out_w - o, in, apart, live, in_col);
         } else if constexpr (kWhole) {
@@ -291,7 +291,7 @@ struct GroupsGradient {
                     out_line = args.out_w * args.out_channels * M::kOtherSize;
     job.in_line = in_line;
     job.out_line = out_line;
-    const bool ahead = kBetween && (args.fetch || args.fetch_line);
+    const bool ahead = kBetween && (args.fetch || (kNextLine && args.fetch_line));
     // A step reads kColumns of X from o * stride - pad on.
     const long long last_inside = args.in_w + args.pad_w - kColumns.kCount;
     job.inside_begin = (args.pad_w + M::kStride - 1) / M::kStride;

@@ -120,7 +120,7 @@ class GroupsKernel : public CpuKernel {
     if (axes[0].taps > 2 && axes[0].divide == 1 && axes[0].positions > 1 && !shape_.blocked) {
       int64_t lines = band_h_;
       while (lines > 1 && bytes_in_turn(lines) > static_cast<double>(arch.l2.bytes) * 3 / 4) --lines;
-      if (lines > 1) band_h_ = lines;
+      if (lines > 1) band_h_ = ceil_div(band_h_, ceil_div(band_h_, lines));  // bands of one height
     }
     by_lines_ = shape_.takes_lines(lines_, threads_, view_.bytes());
     parts_ = shape_.gradient && by_lines_ ? std::min<int64_t>(threads_, lines_) : 1;
