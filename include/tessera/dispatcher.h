@@ -77,8 +77,9 @@ struct Explanation {
     KernelConfig config;
     std::string rule, reason;
   };
-  std::vector<Candidate> candidates;  // best predicted first
-  std::vector<Rejected> rejected;     // in enumeration order; filled on request
+  std::vector<Candidate> candidates;  // best predicted first; none where `why_none` says why
+  std::string why_none;
+  std::vector<Rejected> rejected;  // in enumeration order; filled on request
   Choice choice;
   double select_us = 0;  // wall time of enumeration and ranking
   std::string model;     // what predicted

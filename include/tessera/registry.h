@@ -44,7 +44,8 @@ class Registry {
   // A kernel-set file: one declaration per line, '#' starts a comment.
   //   exact cpu_packed tile=6x64 inst=1x16x1 dtype=f32 priority=10
   //   any   cpu_dot tile=4x* layout=rcr arch=x86_*
-  // Error(bad_input) with the line number for anything unknown; then nothing of the text is added.
+  // Or a registry's JSON, which keeps the name it holds. Error(bad_input) with the line or the kernel for
+  // anything unknown or given twice; then nothing of the text is added.
   static std::shared_ptr<Registry> parse(std::string_view text, std::string_view name = "default");
 
   const std::string& name() const { return name_; }
@@ -64,11 +65,13 @@ class Registry {
 
   // The priority of `config` for this problem and architecture, or false when nothing declares it.
   bool find(const Problem& problem, std::string_view arch, const KernelConfig& config, int* priority) const;
+  // Whether some declaration is for this problem's types and layout and this architecture.
+  bool applies(const Problem& problem, std::string_view arch) const;
   // The exactly declared configs that apply: candidates even where they lie outside the enumerated space.
   std::vector<KernelConfig> exact_configs(const Problem& problem, std::string_view arch) const;
 
-  // {version, name, statistics, kernels: [...]}; from_json(to_json()) declares the same. Unknown keys are
-  // refused.
+  // {version, name, statistics, kernels: [...]}; from_json(to_json()) declares the same. Statistics count
+  // declarations by family, pipeline, scheduler, dtype, layout and arch. Unknown keys are refused.
   Json to_json() const;
   static std::shared_ptr<Registry> from_json(const Json& json);
 

@@ -1,20 +1,9 @@
 #include "tessera/registry.h"
 
-#include "base/text.h"
 #include "capi/capi.h"
 
 using namespace tessera;
 using namespace tessera::capi;
-
-namespace {
-
-// A registry from either of its text forms.
-std::shared_ptr<Registry> read_registry(std::string_view text, std::string_view name) {
-  if (trim(text).starts_with('{')) return Registry::from_json(Json::parse(text, name));
-  return Registry::parse(text, name);
-}
-
-}  // namespace
 
 extern "C" {
 
@@ -22,7 +11,7 @@ tsr_status tsr_registry_create(const char* name, const char* text, tsr_registry*
   return guarded([&] {
     require_out(registry, "registry");
     auto object = std::make_shared<RegistryObject>(
-        RegistryObject{read_registry(text ? text : "", name ? name : "default")});
+        RegistryObject{Registry::parse(text ? text : "", name ? name : "default")});
     *registry = static_cast<tsr_registry*>(registries().add(std::move(object)));
   });
 }
@@ -33,7 +22,7 @@ tsr_status tsr_registry_add(tsr_registry* registry, const char* text, size_t* ad
   return guarded([&] {
     const auto held = checked(registry);
     Registry& r = *held->registry;
-    const size_t count = r.merge(*read_registry(text_argument(text, "the declarations"), r.name()));
+    const size_t count = r.merge(*Registry::parse(text_argument(text, "the declarations"), r.name()));
     if (added) *added = count;
   });
 }

@@ -102,12 +102,24 @@ std::vector<double> timed(const Problem& problem, std::span<const Candidate> can
   return us;
 }
 
+void print_rejected(const Explanation& e) {
+  Table refused({"rejected", "rule", "reason"});
+  for (const auto& r : e.rejected) refused.add({to_string(r.config), r.rule, r.reason});
+  print(refused.text());
+}
+
 int run(const Invocation& call) {
   const Problem problem = call.problem();
   const DispatcherOptions options = call.dispatcher_options();
   Dispatcher dispatcher(options);
   if (call.has("--suggest")) return suggest_config(call, problem, dispatcher);
   Explanation e = dispatcher.explain(problem, call.has("--rejected"));
+  const std::string arch = dispatcher.describe().at("arch").as_string();
+  if (!e.why_none.empty()) {
+    if (call.json()) print_json(explanation_json(problem, arch, e));
+    if (!call.json()) print_rejected(e);
+    throw Error(ErrorCode::unsupported, e.why_none).on(to_string(problem));
+  }
   // The first answer pays for tables that later ones share.
   e.select_us = std::min(e.select_us, dispatcher.explain(problem).select_us);
   const size_t total = e.candidates.size();
@@ -115,7 +127,6 @@ int run(const Invocation& call) {
   e.candidates.resize(std::min(total, top));
   std::vector<double> us;
   if (call.has("--time")) us = timed(problem, e.candidates, options, call);
-  const std::string arch = dispatcher.describe().at("arch").as_string();
   if (call.json()) {
     print_json(explanation_json(problem, arch, e, us));
     return kOk;
@@ -137,10 +148,8 @@ int run(const Invocation& call) {
   if (e.candidates.size() < total)
     print("... " + std::to_string(total - e.candidates.size()) + " more; --top N shows more");
   if (!e.rejected.empty()) {
-    Table refused({"rejected", "rule", "reason"});
-    for (const auto& r : e.rejected) refused.add({to_string(r.config), r.rule, r.reason});
     print("");
-    print(refused.text());
+    print_rejected(e);
   }
   return kOk;
 }

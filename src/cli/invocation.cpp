@@ -10,17 +10,6 @@
 #include "tessera/tune_db.h"
 
 namespace tessera::cli {
-namespace {
-
-// Registries by what their file holds: JSON or the line form.
-std::shared_ptr<Registry> load_registry(const std::string& path) {
-  const std::string text = read_file(path);
-  if (trim(text).starts_with('{')) return Registry::from_json(Json::parse(text, path));
-  return Registry::parse(text, path);
-}
-
-}  // namespace
-
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
   const std::string hint = nearest(word, known);
   return hint.empty() ? "" : "; did you mean '" + hint + "'?";
@@ -129,7 +118,7 @@ DispatcherOptions Invocation::dispatcher_options() const {
     throw UsageError("policy 'explicit' needs --config");
   if (has("--registry")) {
     for (const std::string& path : list("--registry")) {
-      auto loaded = load_registry(path);
+      auto loaded = Registry::parse(read_file(path), path);
       if (o.registry) {
         o.registry->merge(*loaded);
       } else {

@@ -1,6 +1,5 @@
 #include "tessera/registry.h"
 #include "base/fs.h"
-#include "base/text.h"
 #include "cli/invocation.h"
 #include "cli/output.h"
 #include "tessera/error.h"
@@ -16,11 +15,11 @@ constexpr Option kOptions[] = {
 // All files merged, in order, and filtered.
 std::shared_ptr<Registry> load(const Invocation& call) {
   if (call.words.empty()) throw UsageError("the kernel-set file is missing");
-  auto registry = std::make_shared<Registry>(call.words.size() == 1 ? call.words[0] : "merged");
+  std::shared_ptr<Registry> registry;
   for (const std::string& path : call.words) {
-    const std::string text = read_file(path);
-    registry->merge(trim(text).starts_with('{') ? *Registry::from_json(Json::parse(text, path))
-                                                : *Registry::parse(text, path));
+    const auto read = Registry::parse(read_file(path), path);
+    if (!registry) registry = call.words.size() == 1 ? read : std::make_shared<Registry>("merged");
+    registry->merge(*read);
   }
   if (call.has("--arch")) registry->filter_by_arch(call.value("--arch"));
   return registry;

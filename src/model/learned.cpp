@@ -12,6 +12,8 @@
 
 #include "base/embedded.h"
 #include "base/fs.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "core/family.h"
 #include "model/analytic.h"
 #include "model/features.h"
@@ -403,7 +405,16 @@ const Model& model_for(const std::string& choice, const ArchSpec& a, const Probl
           known.emplace((choice.empty() ? "shipped " : "file ") + path, std::move(read)).first->second.get();
     }
   }
-  return model && model->scope().covers(a, p) ? static_cast<const Model&>(*model) : analytic_model();
+  if (model && model->scope().covers(a, p)) return *model;
+  if (!choice.empty()) {
+    const ModelScope& scope = model->scope();
+    const std::string here = std::string(to_string(p.op)) + ", " + types_text(p) + ", on " + a.name;
+    warn_once("model " + path + ' ' + here, "model '" + path + "' is for " + scope.operation + ", " +
+                                                join(scope.types, " ") + ", on " + scope.arch +
+                                                ": the analytic model ranks " + here +
+                                                "; leave the model out to use the shipped one");
+  }
+  return analytic_model();
 }
 
 }  // namespace tessera

@@ -99,7 +99,8 @@ class LearnedModel : public Model {
 
 // `choice` as DispatcherOptions::model. "": models/ARCH/OPERATION.model of this program where it covers the
 // problem, else the analytic model. A file covers what it says; for other problems the analytic model is
-// used. Read once per process and file. Error(io) or Error(corrupt) when a file does not serve.
+// used, and a warning says so once. Read once per process and file. Error(io) or Error(corrupt) when a file
+// does not serve.
 const Model& model_for(const std::string& choice, const ArchSpec& a, const Problem& p);
 
 }  // namespace tessera

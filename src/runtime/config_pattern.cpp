@@ -24,6 +24,8 @@ std::optional<ConfigPattern> ConfigPattern::parse(std::string_view text, std::st
       continue;
     }
     std::string_view key = words[w].substr(0, equals);
+    const size_t word_begin = concrete.size();
+    bool too_few = false;
     concrete += ' ' + std::string(key) + '=';
     auto values = split(equals == words[w].npos ? "" : words[w].substr(equals + 1), 'x');
     size_t index = 0;
@@ -31,7 +33,8 @@ std::optional<ConfigPattern> ConfigPattern::parse(std::string_view text, std::st
       const ConfigField& field = config_fields()[f];
       if (field.key != key) continue;
       const bool all_free = values.size() == 1 && values[0] == "*";  // block=* frees all three
-      std::string_view value = all_free ? "*" : index < values.size() ? values[index] : std::string_view("?");
+      std::string_view value = all_free || index >= values.size() ? "*" : values[index];
+      too_few |= !all_free && index >= values.size() && field.names.empty();
       // Names of enumerated knobs may hold an 'x': they stand alone under their key.
       if (!field.names.empty()) value = equals == words[w].npos ? "" : words[w].substr(equals + 1);
       free[f] = value == "*";
@@ -40,6 +43,16 @@ std::optional<ConfigPattern> ConfigPattern::parse(std::string_view text, std::st
     }
     if (index == 0 || (index < values.size() && index > 1) || equals == words[w].npos) {
       *why = "unknown knob or too many values in '" + std::string(words[w]) + "'";
+      return std::nullopt;
+    }
+    if (too_few) {
+      *why = "'" + std::string(words[w]) + "' needs " + std::to_string(index) +
+             " values, each a number or '*', or one '*' for all";
+      return std::nullopt;
+    }
+    std::string slip;
+    if (!KernelConfig::parse(std::string(to_string(Family{})) + concrete.substr(word_begin), &slip)) {
+      *why = "bad value in '" + std::string(words[w]) + "'";
       return std::nullopt;
     }
   }

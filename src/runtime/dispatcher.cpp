@@ -299,7 +299,13 @@ Explanation Dispatcher::explain(const Problem& problem, bool with_rejected) {
     }
     const auto start = Clock::now();
     ChoiceSource source;
-    out.candidates = ranked_candidates(impl_->input(p, view), &source);
+    try {
+      out.candidates = ranked_candidates(impl_->input(p, view), &source);
+    } catch (const Error& e) {
+      if (!with_rejected || e.code() != ErrorCode::unsupported) throw;
+      out.why_none = e.what_happened();
+      return out;
+    }
     out.select_us = us_since(start);
     out.choice = {out.candidates[0].config, out.candidates[0].predicted_us, source};
     out.model = model_for(impl_->options.model, impl_->arch, p).name();

@@ -14,11 +14,18 @@ Json explanation_json(const Problem& problem, std::string_view arch, const Expla
   for (const auto& r : e.rejected) {
     rejected.push(Json::object({{"config", to_string(r.config)}, {"rule", r.rule}, {"reason", r.reason}}));
   }
+  Json choice, why_none;
+  if (e.why_none.empty()) {
+    choice = Json::object({{"config", to_string(e.choice.config)},
+                           {"predicted_us", e.choice.predicted_us},
+                           {"source", to_string(e.choice.source)}});
+  } else {
+    why_none = Json(e.why_none);
+  }
   return Json::object({{"problem", to_string(problem)},
                        {"arch", arch},
-                       {"choice", Json::object({{"config", to_string(e.choice.config)},
-                                                {"predicted_us", e.choice.predicted_us},
-                                                {"source", to_string(e.choice.source)}})},
+                       {"choice", std::move(choice)},
+                       {"why_none", std::move(why_none)},
                        {"model", e.model},
                        {"select_us", e.select_us},
                        {"candidates", std::move(candidates)},

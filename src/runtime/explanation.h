@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-// {problem, arch, choice, select_us, candidates, rejected}. times_us: measured ones of the first candidates,
-// if any.
+// {problem, arch, choice, why_none, model, select_us, candidates, rejected}. times_us: measured ones of the
+// first candidates, if any.
 Json explanation_json(const Problem& problem, std::string_view arch, const Explanation& e,
                       std::span<const double> times_us = {});
 

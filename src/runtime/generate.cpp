@@ -137,6 +137,42 @@ void write_shared(const std::string& path, std::string_view text) {
   chmod(path.c_str(), 0644);
 }
 
+// Each word once, in the order given.
+std::vector<std::string> distinct(const std::vector<std::string>& words) {
+  std::vector<std::string> out;
+  for (const std::string& word : words) {
+    if (std::find(out.begin(), out.end(), word) == out.end()) out.push_back(word);
+  }
+  return out;
+}
+
+// Of these declarations, those that are for the architecture and for some of the problems, but of which no
+// kernel was planned.
+std::vector<std::string> without_kernels(const Registry& wanted, const std::vector<Problem>& problems,
+                                         const Plan& plan) {
+  std::vector<std::string> out;
+  for (const KernelDecl& decl : wanted.all()) {
+    Registry one;
+    one.add(decl);
+    const bool planned = std::any_of(plan.rows.begin(), plan.rows.end(), [&](const Row& row) {
+      int priority = 0;
+      return one.find(row.problem, plan.arch.name, row.config, &priority);
+    });
+    const bool meant = std::any_of(problems.begin(), problems.end(), [&](const Problem& problem) {
+      return one.applies(problem, plan.arch.name);
+    });
+    if (meant && !planned) out.push_back((decl.exact ? "exact " : "any ") + decl.config);
+  }
+  return out;
+}
+
+// "N WHAT:" and the first of the lines.
+std::string listed(const std::vector<std::string>& lines, const std::string& what) {
+  std::string text = std::to_string(lines.size()) + ' ' + what + ':';
+  for (size_t i = 0; i < std::min(lines.size(), kMaxListed); ++i) text += "\n  " + lines[i];
+  return text;
+}
+
 std::shared_ptr<const Registry> wanted_kernels(const GenerateOptions& o, const KernelSet* set) {
   if (set) return set->kernels;
   if (o.config_file.empty()) return Registry::parse("any *", "everything");
@@ -161,27 +197,36 @@ Plan make_plan(const GenerateOptions& o) {
   const auto wanted = wanted_kernels(o, set);
   std::vector<std::string> epilogues(variant.epilogues.begin(), variant.epilogues.end());
   if (set) epilogues = set->epilogues;
-  for (const std::string& dtype : o.dtypes) {
-    for (const std::string& layout : o.layouts) {
+  std::vector<Problem> problems;
+  std::vector<std::string> bare;  // of which there is no kernel
+  for (const std::string& dtype : distinct(o.dtypes)) {
+    for (const std::string& layout : distinct(o.layouts)) {
       for (const std::string& epilogue : epilogues) {
         const Problem problem = Problem::parse(
             "gemm " + (set ? set->sizes : std::string(kSizes)) + " dtype=" + dtype + " layout=" + layout +
             (epilogue == "none" ? "" : " epilogue=" + epilogue) + (variant.prepack_b ? " prepack=b" : ""));
+        const size_t before = plan.rows.size() + plan.refused.size();
         plan_problem(problem, *wanted, plan);
+        if (plan.rows.size() + plan.refused.size() == before)
+          bare.push_back(dtype + ' ' + layout + (epilogue == "none" ? "" : " with " + epilogue));
+        problems.push_back(problem);
       }
     }
   }
-  if (!plan.refused.empty()) {
-    std::string list;
-    for (size_t i = 0; i < std::min(plan.refused.size(), kMaxListed); ++i) list += "\n  " + plan.refused[i];
-    throw Error(ErrorCode::bad_input, std::to_string(plan.refused.size()) +
-                                          " declared kernel(s) cannot run on " + plan.arch.name +
-                                          ", so nothing was generated:" + list);
-  }
-  if (plan.rows.empty()) {
+  const std::string nothing = plan.arch.name + ", so nothing was generated";
+  if (!plan.refused.empty())
+    throw Error(ErrorCode::bad_input, listed(plan.refused, "declared kernel(s) cannot run on " + nothing));
+  if (!bare.empty())
     throw Error(ErrorCode::bad_input,
-                "no kernel of " + (set ? "set '" + set->name + "'" : "the declared ones") + " is for " +
-                    plan.arch.name + ", " + join(o.dtypes, " ") + ", " + join(o.layouts, " "));
+                listed(bare, "of the " + std::to_string(problems.size()) +
+                                 " combinations asked for have no kernel of " +
+                                 (set ? "set '" + set->name + "'" : "the declared ones") + " on " + nothing),
+                "ask for those that have, or declare kernels for these");
+  if (!o.config_file.empty()) {
+    const auto idle = without_kernels(*wanted, problems, plan);
+    if (!idle.empty())
+      throw Error(ErrorCode::bad_input, listed(idle, "declaration(s) match no legal kernel of " + nothing),
+                  "correct them, or say what they are for: arch=, dtype=, layout=");
   }
   return plan;
 }

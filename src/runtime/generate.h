@@ -31,8 +31,8 @@ struct GenerateOptions {
   std::vector<std::string> dtypes;   // as in a problem: "f32", "u8xi8"
   std::vector<std::string> layouts;  // "rcr"
   std::string variant = "standard";
-  // Which kernels: a preselected set's name, or the path of a kernel-set file (Registry::parse), or with
-  // neither every legal one.
+  // Which kernels: a preselected set's name, or the path of what Registry::parse reads, or with neither every
+  // legal one.
   std::string set, config_file;
   std::string out;  // a directory that is missing or empty
   int jobs = 0;     // 0 = all cores
@@ -45,8 +45,9 @@ struct GenerateResult {
 };
 
 // All or nothing: the directory appears when it is complete. Error(bad_input) for unknown words, for
-// declarations that rules reject (each with its rule, reason and the nearest legal config) and when nothing
-// is left to generate. progress(done, total, symbol) is called by one thread at a time.
+// declarations that rules reject (each with its rule, reason and the nearest legal config) or that match no
+// legal kernel, and when any type, layout and epilogue asked for has no kernel. progress(done, total, symbol)
+// is called by one thread at a time.
 GenerateResult generate(const GenerateOptions& options,
                         const std::function<void(size_t, size_t, const std::string&)>& progress = {});
 

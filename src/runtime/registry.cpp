@@ -12,6 +12,12 @@ namespace tessera {
 namespace {
 
 constexpr int kVersion = 1;
+constexpr int64_t kMostPriority = 1000000;
+
+std::string priority_hint() {
+  const std::string most = std::to_string(kMostPriority);
+  return "priorities are whole numbers from -" + most + " to " + most;
+}
 
 std::string dtype_text(DType a, DType b) {
   std::string text(to_string(a));
@@ -19,7 +25,7 @@ std::string dtype_text(DType a, DType b) {
   return text;
 }
 
-bool applies(const KernelDecl& d, const Problem& p, std::string_view arch) {
+bool is_for(const KernelDecl& d, const Problem& p, std::string_view arch) {
   return glob_match(d.dtype, dtype_text(p.a, p.b)) && glob_match(d.layout, to_string(p.layout)) &&
          glob_match(d.arch, arch);
 }
@@ -69,9 +75,13 @@ KernelDecl parse_line(std::string_view line) {
                 "a line begins with 'exact' or 'any', not '" + std::string(words[0].substr(0, 40)) + "'");
   }
   decl.exact = words[0] == "exact";
+  std::vector<std::string_view> keys;
   for (size_t i = 1; i < words.size(); ++i) {
     size_t equals = words[i].find('=');
     std::string_view key = words[i].substr(0, equals);
+    if (std::find(keys.begin(), keys.end(), key) != keys.end())
+      throw Error(ErrorCode::bad_input, "'" + std::string(key) + "' is given twice");
+    keys.push_back(key);
     std::string value(equals == words[i].npos ? "" : words[i].substr(equals + 1));
     if (key == "dtype") {
       decl.dtype = value;
@@ -81,8 +91,8 @@ KernelDecl parse_line(std::string_view line) {
       decl.arch = value;
     } else if (key == "priority") {
       auto v = parse_int(value);
-      if (!v || *v < -1000000 || *v > 1000000)
-        throw Error(ErrorCode::bad_input, "bad priority '" + value + "'");
+      if (!v || *v < -kMostPriority || *v > kMostPriority)
+        throw Error(ErrorCode::bad_input, "bad priority '" + value + "'", priority_hint());
       decl.priority = static_cast<int>(*v);
     } else {
       decl.config += (decl.config.empty() ? "" : " ") + std::string(words[i]);
@@ -122,6 +132,12 @@ Registry::Registry(const Registry& other) : name_(other.name_) {
 }
 
 std::shared_ptr<Registry> Registry::parse(std::string_view text, std::string_view name) {
+  if (trim(text).starts_with('{')) {
+    const Json json = Json::parse(text, name);
+    try {
+      return from_json(json);
+    } catch (const Error& e) { throw e.on(std::string(name)); }
+  }
   auto out = std::make_shared<Registry>(std::string(name));
   int number = 0;
   for (std::string_view line : split(text, '\n')) {
@@ -190,18 +206,24 @@ bool Registry::find(const Problem& problem, std::string_view arch, const KernelC
   std::shared_lock lock(mutex_);
   bool found = false;
   for (const Entry& e : entries_) {
-    if (!applies(e.decl, problem, arch) || !e.allows(config)) continue;
+    if (!is_for(e.decl, problem, arch) || !e.allows(config)) continue;
     *priority = found ? std::max(*priority, e.decl.priority) : e.decl.priority;
     found = true;
   }
   return found;
 }
 
+bool Registry::applies(const Problem& problem, std::string_view arch) const {
+  std::shared_lock lock(mutex_);
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const Entry& e) { return is_for(e.decl, problem, arch); });
+}
+
 std::vector<KernelConfig> Registry::exact_configs(const Problem& problem, std::string_view arch) const {
   std::shared_lock lock(mutex_);
   std::vector<KernelConfig> out;
   for (const Entry& e : entries_) {
-    if (e.decl.exact && applies(e.decl, problem, arch)) out.push_back(*e.config);
+    if (e.decl.exact && is_for(e.decl, problem, arch)) out.push_back(*e.config);
   }
   return out;
 }
@@ -217,23 +239,39 @@ Json to_json(const KernelDecl& d) {
 
 Json Registry::to_json() const {
   const auto decls = all();
-  Json kernels = Json::array(), by_family = Json::object(), by_dtype = Json::object(),
+  // How many declarations name each value; '*' where they leave it free.
+  Json kernels = Json::array(), by_family = Json::object(), by_pipeline = Json::object(),
+       by_scheduler = Json::object(), by_dtype = Json::object(), by_layout = Json::object(),
        by_arch = Json::object();
-  auto count = [](Json& table, const std::string& key) {
+  auto count = [](Json& table, std::string_view value) {
+    const std::string key(value);
     const Json* old = table.find(key);
     table.set(key, (old ? old->as_int() : 0) + 1);
   };
   for (const KernelDecl& d : decls) {
     kernels.push(tessera::to_json(d));
-    count(by_family, std::string(split_words(d.config)[0]));
+    const auto words = split_words(d.config);
+    const auto named = [&](std::string_view key) {
+      for (std::string_view word : words) {
+        if (word.starts_with(key)) return word.substr(key.size());
+      }
+      return std::string_view("*");
+    };
+    count(by_family, words[0]);
+    count(by_pipeline, named("pipeline="));
+    count(by_scheduler, named("scheduler="));
     count(by_dtype, d.dtype);
+    count(by_layout, d.layout);
     count(by_arch, d.arch);
   }
   return Json::object({{"version", kVersion},
                        {"name", name_},
                        {"statistics", Json::object({{"total", static_cast<int64_t>(decls.size())},
                                                     {"family", by_family},
+                                                    {"pipeline", by_pipeline},
+                                                    {"scheduler", by_scheduler},
                                                     {"dtype", by_dtype},
+                                                    {"layout", by_layout},
                                                     {"arch", by_arch}})},
                        {"kernels", kernels}});
 }
@@ -252,13 +290,17 @@ std::shared_ptr<Registry> Registry::from_json(const Json& json) {
                 "export it again with this version");
   }
   auto out = std::make_shared<Registry>(json.at("name").as_string());
+  int64_t number = 0;
   for (const Json& item : json.at("kernels").items()) {
-    refuse_unknown(item, {"config", "exact", "dtype", "layout", "arch", "priority"});
-    const int64_t priority = item.at("priority").as_int();
-    if (priority < -1000000 || priority > 1000000)
-      throw Error(ErrorCode::bad_input, "bad priority in a registry");
-    out->add({item.at("config").as_string(), item.at("exact").as_bool(), item.at("dtype").as_string(),
-              item.at("layout").as_string(), item.at("arch").as_string(), static_cast<int>(priority)});
+    ++number;
+    try {
+      refuse_unknown(item, {"config", "exact", "dtype", "layout", "arch", "priority"});
+      const int64_t priority = item.at("priority").as_int();
+      if (priority < -kMostPriority || priority > kMostPriority)
+        throw Error(ErrorCode::bad_input, "bad priority " + std::to_string(priority), priority_hint());
+      out->add({item.at("config").as_string(), item.at("exact").as_bool(), item.at("dtype").as_string(),
+                item.at("layout").as_string(), item.at("arch").as_string(), static_cast<int>(priority)});
+    } catch (const Error& e) { throw e.on("kernel " + std::to_string(number)); }
   }
   return out;
 }

@@ -106,8 +106,16 @@ std::vector<KernelConfig> explicit_config(const SelectionInput& in) {
 // Legal configs with the priority their registry gives them (0 without one).
 std::vector<KernelConfig> allowed_configs(const SelectionInput& in, std::vector<int>* priorities) {
   if (in.options.policy == Policy::explicit_config) {
-    priorities->assign(1, 0);
-    return explicit_config(in);
+    int priority = 0;
+    std::vector<KernelConfig> config = explicit_config(in);
+    const Registry* registry = in.options.registry.get();
+    if (registry && !registry->find(in.problem, in.arch.name, config[0], &priority))
+      throw Error(
+          ErrorCode::unsupported,
+          "registry '" + registry->name() + "' does not declare config '" + to_string(config[0]) + "'",
+          "declare it, or use no registry");
+    priorities->assign(1, priority);
+    return config;
   }
   std::vector<KernelConfig> legal = configs_on(in.options.device, in.view, in.arch);
   const Registry* registry = in.options.registry.get();

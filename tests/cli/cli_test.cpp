@@ -49,6 +49,10 @@ TEST(Cli, ExplainGivesCandidatesAndRejections) {
   ASSERT_GT(j.at("rejected").size(), 0u);
   EXPECT_EQ(keys(j.at("rejected").at(0)), (std::set<std::string>{"config", "rule", "reason"}));
   EXPECT_EQ(json_of(std::string("explain ") + kProblem + " --top 2").at("candidates").size(), 2u);
+  const std::string none =
+      text_of("explain 'gemm m=64 n=64 k=64 dtype=f32 prepack=b' --arch gfx942 --rejected", 1);
+  EXPECT_TRUE(has(none, "no legal configuration on gfx942")) << none.substr(0, 200);
+  EXPECT_TRUE(has(none, "mfma      types")) << none;
 }
 
 TEST(Cli, ExplainPlansForOtherDevices) {

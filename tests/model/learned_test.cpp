@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/fs.h"
+#include "base/log.h"
 #include "model/features.h"
 #include "space/space.h"
 #include "tessera/error.h"
@@ -205,7 +206,13 @@ TEST(LearnedModel, HoldsForItsScopeOnly) {
   write_file(path, halving().bytes());
   EXPECT_EQ(model_for(path, arch(), kProblem).name(), "x86_avx512/gemm");
   EXPECT_EQ(model_for(path, find_arch("x86_avx2"), kProblem).name(), "analytic");
+  std::string said;
+  set_log_sink([&](LogLevel, std::string_view text) { said = text; });
   EXPECT_EQ(model_for(path, arch(), Problem::parse("gemm m=8 n=8 k=8 dtype=bf16")).name(), "analytic");
+  set_log_sink({});
+  EXPECT_NE(said.find("m.model' is for gemm, f32, on x86_avx512: the analytic model ranks gemm, bf16"),
+            std::string::npos)
+      << said;
   // The times of one core serve for more; those of several for as many alone.
   ArchSpec two = arch(), three = arch();
   two.compute_units = 2;

@@ -55,6 +55,29 @@ TEST(Dispatcher, HitsInMemoryTheSecondTime) {
   EXPECT_GT(kernel.choice().predicted_us, 0);
 }
 
+TEST(Dispatcher, RefusalsAreExplainedWhereNothingIsLegal) {
+  DispatcherOptions o = options();
+  o.device = "null:gfx942";
+  Dispatcher d(o);
+  const Problem p = Problem::parse("gemm m=512 n=512 k=512 dtype=f32 prepack=b");
+  EXPECT_THROW(d.explain(p), Error);
+  const Explanation e = d.explain(p, true);
+  EXPECT_TRUE(e.candidates.empty());
+  EXPECT_FALSE(e.rejected.empty());
+  EXPECT_NE(e.why_none.find("no legal configuration on gfx942"), std::string::npos) << e.why_none;
+}
+
+TEST(Dispatcher, ARegistryBindsAnExplicitConfig) {
+  DispatcherOptions o = options();
+  o.policy = Policy::explicit_config;
+  o.device = "null:x86_avx2";
+  o.config = "cpu_packed tile=4x16 inst=1x8x1";
+  o.registry = Registry::parse("exact cpu_packed tile=6x16 inst=1x8x1", "mine");
+  EXPECT_THROW(Dispatcher(o).select(Problem::parse(kProblem)), Error);
+  o.config = "cpu_packed tile=6x16 inst=1x8x1";
+  EXPECT_EQ(Dispatcher(o).select(Problem::parse(kProblem)).source, ChoiceSource::explicit_config);
+}
+
 TEST(Dispatcher, ChoiceIsDeterministicAndExplained) {
   Dispatcher d(options()), e(options());
   const Problem p = Problem::parse("gemm m=129 n=500 k=70 dtype=bf16");

@@ -279,6 +279,30 @@ TEST_F(Generate, ConfigFilesChooseKernels) {
   EXPECT_NE(refusal(o).find("line 1"), std::string::npos);
 }
 
+TEST_F(Generate, ReadsARegistrysJson) {
+  const std::string file = dir_.path() + "/set.json";
+  write_file(file, Registry::parse("exact cpu_packed tile=6x16 inst=1x8x1")->to_json().dump());
+  GenerateOptions o = options("");
+  o.config_file = file;
+  EXPECT_EQ(generate(o).kernels, 1);
+}
+
+TEST_F(Generate, PartsOfWhatIsAskedForAreNone) {
+  const std::string file = dir_.path() + "/set.txt";
+  files_ = 1;
+  GenerateOptions o = options("");
+  o.config_file = file;
+  o.dtypes = {"f32", "bf16", "f32"};
+  write_file(file, "exact cpu_packed tile=6x16 inst=1x8x1 dtype=f32\n");
+  EXPECT_NE(refusal(o).find("bf16 rcr"), std::string::npos) << refusal(o);
+  o.dtypes = {"f32", "f32"};
+  write_file(file, "exact cpu_packed tile=6x16 inst=1x8x1\nany cpu_packed tile=999x*\n");
+  EXPECT_NE(refusal(o).find("any cpu_packed tile=999x*"), std::string::npos) << refusal(o);
+  // Declared for others, so that nothing of them is missing here.
+  write_file(file, "exact cpu_packed tile=6x16 inst=1x8x1\nany mfma arch=gfx*\nany cpu_packed dtype=f16\n");
+  EXPECT_EQ(generate(o).kernels, 1);
+}
+
 TEST_F(Generate, BadRequestsAreRefused) {
   EXPECT_NE(refusal(options("esential")).find("did you mean 'essential'"), std::string::npos);
   EXPECT_NE(refusal(options("nothing like it")).find("compute essential latency memory multi_d preshuffle"),

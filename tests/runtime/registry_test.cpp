@@ -69,6 +69,8 @@ TEST(Registry, MergesAndFilters) {
   EXPECT_EQ(a.filter([](const KernelDecl& d) { return d.priority < 3; }), 1u);
   EXPECT_EQ(a.size(), 0u);
   EXPECT_EQ(b.size(), 2u) << "the merged-from registry is untouched";
+  b.clear();
+  EXPECT_EQ(b.size(), 0u);
 }
 
 TEST(Registry, JsonRoundTrips) {
@@ -81,6 +83,40 @@ TEST(Registry, JsonRoundTrips) {
   Json extra = json;
   extra.set("surprise", 1);
   EXPECT_THROW(Registry::from_json(extra), Error);
+}
+
+TEST(Registry, ReadsJsonWhereverItReadsText) {
+  const auto first = Registry::parse("exact cpu_packed tile=6x64 inst=1x16x1 layout=r*r\nany *", "mine");
+  const auto again = Registry::parse(first->to_json().dump(), "a file");
+  EXPECT_EQ(again->all(), first->all());
+  EXPECT_EQ(again->name(), "mine");
+  const Json counts = first->to_json().at("statistics");
+  EXPECT_EQ(counts.at("layout").at("r*r").as_int(), 1);
+  EXPECT_EQ(counts.at("pipeline").at("*").as_int(), 2);
+  EXPECT_EQ(
+      Registry::parse("any mfma pipeline=mem")->to_json().at("statistics").at("pipeline").at("mem").as_int(),
+      1);
+}
+
+TEST(Registry, ErrorsNameTheFileAndTheKernel) {
+  const auto message = [](std::string_view text) {
+    try {
+      Registry::parse(text, "some.file");
+    } catch (const Error& e) { return std::string(e.what()); }
+    return std::string("accepted");
+  };
+  for (
+      std::string_view text :
+      {R"({"version":1,"name":"x","kernels":[{"config":"*","exact":false,"dtype":"*","layout":"*","arch":"*"}]})",
+       R"({"version":1,"name":"x","kernels":[{"config":"*","exact":false,"dtype":"*","layout":"*","arch":"*","priority":9999999}]})"}) {
+    EXPECT_NE(message(text).find("some.file"), std::string::npos) << message(text);
+    EXPECT_NE(message(text).find("kernel 1"), std::string::npos) << message(text);
+    EXPECT_NE(message(text).find("priority"), std::string::npos) << message(text);
+  }
+  EXPECT_NE(message("any *\nany * dtype=f32 dtype=bf16").find("line 2: 'dtype' is given twice"),
+            std::string::npos);
+  EXPECT_NE(message("any cpu_packed tile=ax*").find("bad value in 'tile=ax*'"), std::string::npos);
+  EXPECT_NE(message("any cpu_packed tile=6").find("'tile=6' needs 2 values"), std::string::npos);
 }
 
 TEST(Registry, RefusesWhatItDoesNotKnow) {
