@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""conv_table.py [--floor ARCH.json] CSV...: the class-by-class table of docs/results.md, and the ten worst problems.
+"""conv_table.py CSV...                     the class-by-class table of convolutions
+conv_table.py --summary CSV...           its last rows alone, of products too
+conv_table.py --worst N CSV...           the N problems that trail oneDNN most
+conv_table.py --floor ARCH.json CSV...   what any direct kernel could reach
+conv_table.py --headline NAME=PREFIX...  the means of all suites of each machine: PREFIX is bench/results/cpu_conv_zen4, say
 
-Reads files of `tessera bench --peers onednn --csv` over convolutions; one column per file. Speed is oneDNN's time / Tessera's.
-With --floor a second table: how much faster than oneDNN a problem's floor is, the most that any direct kernel could show on that
+Reads files of `tessera bench --peers onednn --csv`; one column per file. Speed is oneDNN's time / Tessera's, means are geometric.
+--floor prints how much faster than oneDNN a problem's floor is, the most that any direct kernel could show on that
 architecture, and the share of it that Tessera's time reaches. The floor is the longer of the multiplications at the
 architecture's rate (that of its widest instruction for the type; of fma where each channel is alone) and of the operands, each
 met once, at the rate of the least level of memory that holds them all.
@@ -12,6 +16,7 @@ import csv
 import json
 import math
 import os
+import pathlib
 
 CLASSES = (  # name, what belongs to it; the first that fits
     ("depthwise", lambda g, c, k, one: g > 1 and c == 1 and k == 1),
@@ -71,41 +76,98 @@ def floor_us(row, arch):
     return cycles / arch["clock_ghz"] / 1e3
 
 
+def titles(paths):
+    """What tells the files apart: "fwd f32" of cpu_conv_zen4_fwd.f32.csv beside its neighbours."""
+    names = [os.path.basename(p).removesuffix(".csv") for p in paths]
+    common = os.path.commonprefix(names)
+    start = common.rfind("_") + 1 if len(names) > 1 else 0
+    return [name[start:].replace(".", " ") for name in names]
+
+
+def print_row(name, cells):
+    print("| " + " | ".join([name, *cells]) + " |")
+
+
+def print_head(name, cells):
+    print_row(name, cells)
+    print_row("---", ["---"] * len(cells))
+
+
+def print_summary(files):
+    ordered = [sorted(s for s, _ in f) for f in files]
+    print_row("median", [f"{(o[(len(o) - 1) // 2] + o[len(o) // 2]) / 2:.2f}" for o in ordered])
+    print_row("10th percentile", [f"{o[len(o) // 10]:.2f}" for o in ordered])
+    print_row("problems below 0.7", [f"{sum(s < 0.7 for s in o)} of {len(o)}" for o in ordered])
+
+
+def print_classes(files, paths):
+    print_head("class", titles(paths))
+    for name, fits in belongs().items():
+        members = [[s for s, r in f if fits(r["problem"])] for f in files]
+        if any(members):
+            print_row(name, [f"{mean(m):.2f} ({len(m)})" if m else "" for m in members])
+    print_summary(files)
+
+
+def print_floors(files, paths, arch):
+    print_head("class", titles(paths))
+    for name, fits in belongs().items():
+        cells = []
+        for f in files:
+            members = [(floor_us(r, arch), s, r) for s, r in f if fits(r["problem"])]
+            best = mean([float(r["onednn_us"]) / least for least, _, r in members]) if members else 0
+            cells.append(f"{best:.1f}, {mean([s for _, s, _ in members]) / best:.0%}" if members else "")
+        print_row(name, cells)
+
+
+def print_worst(files, count):
+    print_head("speed", ["problem", "kernel", "microseconds"])
+    for speed, r in sorted((x for f in files for x in f), key=lambda x: x[0])[:count]:
+        words = [w for w in r["problem"].split() if w.split("=")[1:] not in (["1x1"], ["1x1x1"], ["0x0"], ["0x0x0"]) or
+                 w.startswith("filter")]
+        print_row(f"{speed:.2f}", [f"`{' '.join(words)}`", f"`{r['config'].split()[0]}`", f"{float(r['time_us']):.1f}"])
+
+
+def print_headline(machines):
+    columns = [(op, dtype) for op in ("fwd", "bwd_data", "bwd_weight") for dtype in ("f32", "bf16")]
+    print_head("", [" ".join(c) for c in columns])
+    for machine in machines:
+        name, prefix = machine.split("=", 1)
+        paths = [pathlib.Path(f"{prefix}_{op}.{dtype}.csv") for op, dtype in columns]
+        print_row(name, [f"{mean([s for s, _ in read(p)]):.2f}" if p.exists() else "" for p in paths])
+
+
+def belongs():
+    """Row of the table -> whether a problem belongs to it."""
+    out = {"all": lambda problem: True}
+    out |= {name: lambda problem, name=name: class_of(problem) == name for name in ORDER}
+    return out | {name: lambda problem, fits=fits: fits(*shape(problem)) for name, fits in CUTS}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--floor", metavar="ARCH.json", help="the architecture whose floors are asked for")
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--floor", metavar="ARCH.json", help="the architecture whose floors are asked for")
+    way.add_argument("--worst", type=int, metavar="N")
+    way.add_argument("--summary", action="store_true")
+    way.add_argument("--headline", action="store_true")
     parser.add_argument("paths", metavar="CSV", nargs="+")
-    arguments = parser.parse_args()
-    paths = arguments.paths
-    files = [read(p) for p in paths]
-    row = lambda name, cells: print("| " + " | ".join([name, *cells]) + " |")
-    head = lambda: (row("class", [os.path.basename(p).removesuffix(".csv") for p in paths]), row("---", ["---"] * len(paths)))
-    belongs = {"all": lambda problem: True}
-    belongs |= {name: lambda problem, name=name: class_of(problem) == name for name in ORDER}
-    belongs |= {name: lambda problem, fits=fits: fits(*shape(problem)) for name, fits in CUTS}
-    if arguments.floor:
-        with open(arguments.floor) as file:
-            arch = json.load(file)
-        head()
-        for name, fits in belongs.items():
-            cells = []
-            for f in files:
-                members = [(floor_us(r, arch), s, r) for s, r in f if fits(r["problem"])]
-                best = mean([float(r["onednn_us"]) / least for least, _, r in members]) if members else 0
-                cells.append(f"{best:.1f}, {mean([s for _, s, _ in members]) / best:.0%}" if members else "")
-            row(name, cells)
+    o = parser.parse_args()
+    if o.headline:
+        print_headline(o.paths)
         return
-    head()
-    for name, fits in belongs.items():
-        members = [[s for s, r in f if fits(r["problem"])] for f in files]
-        row(name, [f"{mean(m):.2f} ({len(m)})" if m else "" for m in members])
-    ordered = [sorted(s for s, _ in f) for f in files]
-    row("median", [f"{(o[(len(o) - 1) // 2] + o[len(o) // 2]) / 2:.2f}" for o in ordered])
-    row("10th percentile", [f"{o[len(o) // 10]:.2f}" for o in ordered])
-    row("problems below 0.7", [str(sum(s < 0.7 for s in o)) for o in ordered])
-    print()
-    for speed, r in sorted((x for f in files for x in f), key=lambda x: x[0])[:10]:
-        print(f"{speed:.2f} {r['problem']}: {r['config']}, {float(r['time_us']):.1f} us")
+    files = [read(p) for p in o.paths]
+    if o.floor:
+        with open(o.floor) as file:
+            print_floors(files, o.paths, json.load(file))
+    elif o.worst:
+        print_worst(files, o.worst)
+    elif o.summary:
+        print_head("", titles(o.paths))
+        print_row("geometric mean", [f"{mean([s for s, _ in f]):.2f}" for f in files])
+        print_summary(files)
+    else:
+        print_classes(files, o.paths)
 
 
 if __name__ == "__main__":

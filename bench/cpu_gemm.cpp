@@ -5,7 +5,7 @@
 //                  [--no-verify] [--only-machine] [--out DIR]
 //
 // One run interleaves ours and the peers' calls on the same operands; every result is verified. DIR
-// (bench/results) gets cpu_gemm.<dtype>.<mode>.csv with every time and cpu_gemm.json with the summaries.
+// (build/bench) gets cpu_gemm.<dtype>.<mode>.csv with every time and cpu_gemm.json with the summaries.
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ namespace {
 struct Options {
   std::vector<std::string> dtypes = {"f32", "bf16", "u8xi8", "i8"}, classes, peers,
                            modes = {"plain", "packed"};
-  std::string suite = "cpu_gemm.csv", out = "bench/results", policy = "model";
+  std::string suite = "cpu_gemm.csv", out = "build/bench", policy = "model";
   double budget_ms = 20;
   int64_t threads = 1;
   bool quick = false, no_verify = false, only_machine = false;

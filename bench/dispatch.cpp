@@ -32,7 +32,7 @@ constexpr double kBarHitNs = 100, kBarSelectUs = 1000;
 constexpr size_t kLookUps = 1 << 16;
 
 struct Options {
-  std::string suite = "cpu_gemm", dtypes = "f32,bf16,i8", device = "cpu", out = "bench/results/dispatch.json";
+  std::string suite = "cpu_gemm", dtypes = "f32,bf16,i8", device = "cpu", out = "build/bench/dispatch.json";
   int64_t repeat = 31;
 };
 

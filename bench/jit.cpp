@@ -40,7 +40,7 @@ constexpr int kCounts[] = {1, 2, 4, 6, 8};
 constexpr double kBarColdS = 0.35, kBarSpeedup = 1.8, kBarDiskMs = 2;
 
 struct Options {
-  std::string suite = "cpu_gemm", dtypes = "f32,bf16,i8", epilogue, out = "bench/results/jit.json";
+  std::string suite = "cpu_gemm", dtypes = "f32,bf16,i8", epilogue, out = "build/bench/jit.json";
   int64_t limit = 0;  // distinct kernels; 0 = all
   int64_t repeat = 3;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <type_traits>
 
@@ -51,6 +52,8 @@ double quantile(std::vector<double> v, double q) {
 }
 
 void write_result(const std::string& path, const Json& result) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) make_directories(folder.string());
   write_file_whole(path, result.dump(1) + '\n');
   std::printf("\nwritten: %s\n", path.c_str());
 }

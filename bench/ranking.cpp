@@ -36,7 +36,7 @@ namespace {
 constexpr double kBarUs = 100;
 
 struct Options {
-  std::string suite = "gemm", dtypes = "bf16,f32", arch = "x86_amx", out = "bench/results/ranking.json";
+  std::string suite = "gemm", dtypes = "bf16,f32", arch = "x86_amx", out = "build/bench/ranking.json";
   int64_t threads = 1, candidates = 500, repeat = 15;
 };
 

@@ -42,6 +42,7 @@ class Problem:
 
     @property
     def op(self) -> str:
+        """The operation, which is the first word of the text: gemm, conv_fwd, conv_bwd_data or conv_bwd_weight."""
         return self._facts["op"]
 
     @property

@@ -73,6 +73,7 @@ class Registry(_abi.OfThisProcess):
         return json.dumps(self.to_dict(), indent=indent)
 
     def to_dict(self) -> Dict[str, Any]:
+        """{"version", "name", "statistics", "kernels"}, as json() prints it. A copy."""
         return _abi.answer(_abi.library().tsr_registry_json, self._handle)
 
     @staticmethod
@@ -104,6 +105,7 @@ class Registry(_abi.OfThisProcess):
         return d
 
     def declarations(self) -> List[Declaration]:
+        """What is declared, in the order of json(). A copy, as is what iterating gives."""
         return [Declaration(**k) for k in self.to_dict()["kernels"]]
 
     def __iter__(self) -> Iterator[Declaration]:

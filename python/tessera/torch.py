@@ -175,6 +175,7 @@ class Linear(torch.nn.Linear):
     """nn.Linear by linear()."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """linear(x, weight, bias): x (..., in_features), returns (..., out_features) of x's type and device."""
         return linear(x, self.weight, self.bias)
 
 

@@ -36,10 +36,10 @@ namespace tessera {
   X(tap_call, "a tap of a register tile whose patches are read in place")                                 \
   X(tap_row, "looking up where a tap of a row lies")                                                      \
   X(spilled_weight, "a weight without a register, every time a column of few channels takes it")          \
-  X(spilled_alone, "the same where each channel is a group of its own")                                   \
+  X(spilled_alone, "a weight without a register, where each channel is a group of its own")               \
   X(spread_share, "of a shuffle that chooses channels, where all lanes take the same one")                \
-  X(stage_copy, "the same inside the direct kernel")                                                      \
-  X(stage_transpose, "the same, turned")                                                                  \
+  X(stage_copy, "pack_copy, inside the direct kernel")                                                    \
+  X(stage_transpose, "pack_transpose, inside the direct kernel")                                          \
   X(stage_interleave, "extra to stage_copy for words of several rows")                                    \
   X(amx_load, "one tile load")                                                                            \
   X(amx_in_place, "times that for rows far apart")                                                        \

@@ -52,10 +52,11 @@ std::string text_of(const Case& c, Dispatcher& dispatcher) {
   const KernelConfig& choice = all.choice.config;
 
   std::string out = "problem  " + to_string(c.problem) + "\narch     " + c.arch + "\nchoice   " +
-                    to_string(choice) + "\n\nfeatures of the choice\n";
+                    (all.why_none.empty() ? to_string(choice) + "\n\nfeatures of the choice\n"
+                                          : "none: " + all.why_none + "\n");
   std::vector<double> values(features().size());
   compute_features(lower(c.problem), choice, arch, values);
-  for (size_t i = 0; i < values.size(); ++i) {
+  for (size_t i = 0; i < values.size() && all.why_none.empty(); ++i) {
     if (!tells(features()[i], arch.backend)) continue;
     out += format("  %-22s %.5g\n", std::string(features()[i].name).c_str(), values[i]);
   }
