@@ -67,6 +67,8 @@ double AnalyticTerms::us(const KernelConfig& c, const Work* known) {
       case Family::gemv:
       case Family::simt:
       case Family::cp_async: return block_cycles(view_, c, arch_, costs_.blocks, memo_);
+      case Family::mfma:
+      case Family::wmma: return amd_cycles(view_, c, arch_, costs_.amd, memo_);
       default: return known ? known->cycles : work(c).cycles;
     }
   };

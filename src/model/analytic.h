@@ -1,6 +1,7 @@
 // The analytic model's terms, for those who need them beside its prediction.
 #pragma once
 
+#include "model/amd_blocks.h"
 #include "model/cuda_blocks.h"
 #include "model/tma_ws.h"
 #include "model/view_memo.h"
@@ -10,11 +11,12 @@ namespace tessera {
 
 // An architecture's costs by the names that the model has for them.
 struct ModelCosts {
-  explicit ModelCosts(const ArchSpec& a) : cpu(a), tma(a), blocks(a) {}
+  explicit ModelCosts(const ArchSpec& a) : cpu(a), tma(a), blocks(a), amd(a) {}
 
   CostTable cpu;
   TmaCosts tma;
   BlockCosts blocks;
+  AmdCosts amd;
 };
 
 // What the model takes from a view and an architecture, looked up once for many configurations.

@@ -20,9 +20,15 @@ using Out = std::vector<KnobValue>;
 
 TESSERA_SOURCE(list) { out = k.listed; }
 
+// Instructions of so few rows or columns that one of square shape does more with the same operands only where
+// C has few.
 TESSERA_SOURCE(instructions) {
+  constexpr int kThin = 4, kFew = 64;
+  const auto wasteful = [](int size, int64_t extent) { return size <= kThin && size > 1 && extent > kFew; };
   for (const Instruction& i : a.instructions) {
-    if (f.issues(i, v.a.type, v.b.type, v.b_prepacked)) out.push_back({i.m, i.n, i.k});
+    if (!f.issues(i, v.a.type, v.b.type, v.b_prepacked)) continue;
+    if (a.backend != BackendKind::cpu && (wasteful(i.m, v.m) || wasteful(i.n, v.n))) continue;
+    out.push_back({i.m, i.n, i.k});
   }
 }
 
@@ -75,6 +81,25 @@ TESSERA_SOURCE(gpu_blocks) {
       }
     }
     if (!wasteful) out.push_back(t);
+  }
+}
+
+// The same, of those that are neither so small that every compute unit gets very many of them nor so large
+// that most get none, where others are listed that lie between.
+TESSERA_SOURCE(filling_blocks) {
+  constexpr int64_t kMost = 32, kIdle = 4;
+  gpu_blocks(v, a, f, k, c, out);
+  const auto fills = [&](const KnobValue& t) {
+    const int64_t blocks = saturated_product({v.groups, ceil_div(v.m, t[0]), ceil_div(v.n, t[1])});
+    return blocks <= kMost * a.compute_units && blocks * kIdle >= a.compute_units;
+  };
+  if (std::any_of(out.begin(), out.end(), fills)) {
+    std::vector<KnobValue> kept;
+    for (const KnobValue& t : out) {
+      const bool usual = std::min(t[0], t[1]) >= 64 && std::max(t[0], t[1]) <= 128;
+      if (usual || fills(t)) kept.push_back(t);
+    }
+    out = std::move(kept);
   }
 }
 
@@ -156,9 +181,7 @@ TESSERA_SOURCE(blocks) {
 TESSERA_SOURCE(pipeline_modes) {
   const PipelineTraits* traits = a.find_pipeline(static_cast<Pipeline>(c.pipeline));
   if (!traits) return;
-  for (Scheduler s : traits->schedulers) {
-    for (int double_buffer : traits->double_buffer) out.push_back({static_cast<int>(s), double_buffer});
-  }
+  for (Scheduler s : traits->schedulers) out.push_back({static_cast<int>(s), traits->double_buffer.front()});
 }
 
 // Of the architecture's pipelines those listed; where one is listed that takes a prepacked B, that one for it
@@ -307,6 +330,8 @@ constexpr ValueSource kSources[] = {
     {"product_tiles", reads("inst_n"), product_tiles,
      "the same for products of all taps, where they are added to what they meet"},
     {"gpu_blocks", 0, gpu_blocks, "listed blocks, without those a smaller one makes wasteful"},
+    {"filling_blocks", 0, filling_blocks,
+     "the same, of which compute units get neither very many nor most of them none"},
     {"many_blocks", reads("block_m block_n split_k"), many_blocks,
      "0, and 1 where blocks of C outnumber the compute units"},
     {"cover_rows", reads("swap_ab"), cover_rows,
@@ -325,7 +350,7 @@ constexpr ValueSource kSources[] = {
     {"prepacked", 0, prepacked, "1 exactly when the problem's B is prepacked", true},
     {"pipelines", 0, pipelines, "of the listed pipelines those the architecture has"},
     {"pipeline_modes", reads("pipeline"), pipeline_modes,
-     "scheduler and double_buffer that go with the pipeline"},
+     "schedulers that go with the pipeline, and the fewest buffers it works with: more only take room"},
     {"widest_a", 0, widest_a, "the widest load of A", true},
     {"widest_b", 0, widest_b, "the widest load of B", true},
     {"widest_c", 0, widest_c, "the widest store of C", true},
