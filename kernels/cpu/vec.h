@@ -27,6 +27,24 @@ struct Vec<8> {
   typedef unsigned char B __attribute__((vector_size(8), may_alias));
 };
 
+// Half as many lanes.
+template <int L>
+struct HalfVec;
+
+template <>
+struct HalfVec<16> {
+  typedef double D __attribute__((vector_size(64)));
+  typedef float F __attribute__((vector_size(32)));
+  typedef int I __attribute__((vector_size(32)));
+};
+
+template <>
+struct HalfVec<8> {
+  typedef double D __attribute__((vector_size(32)));
+  typedef float F __attribute__((vector_size(16)));
+  typedef int I __attribute__((vector_size(16)));
+};
+
 #define TSR_INLINE inline __attribute__((always_inline))
 
 constexpr long long kLineBytes = 64;  // of memory, that caches hold or fetch at once

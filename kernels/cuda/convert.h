@@ -32,6 +32,20 @@ __device__ __forceinline__ float to_float(Bits<kType> x) {
   return f;
 }
 
+// The same as float or double: 32-bit integers are doubles as they are.
+template <Type kType>
+__device__ __forceinline__ void convert(Bits<kType> x, float& to) {
+  to = to_float<kType>(x);
+}
+template <Type kType>
+__device__ __forceinline__ void convert(Bits<kType> x, double& to) {
+  if constexpr (kType == Type::i32) {
+    to = static_cast<int>(x);
+  } else {
+    to = to_float<kType>(x);
+  }
+}
+
 // Two neighbours as bits, the first in the low half.
 template <Type kType>
 __device__ __forceinline__ u32 pack2(float lo, float hi) {
@@ -73,13 +87,21 @@ __device__ __forceinline__ u32 word_of(float x) {  // of 4-byte types
   }
 }
 
-// One element, or four that are aligned together.
 template <Type kType>
-__device__ __forceinline__ void load(const Bits<kType>* p, float (&x)[1]) {
-  x[0] = to_float<kType>(*p);
+__device__ __forceinline__ u32 word_of(double x) {  // of i32, saturated
+  static_assert(kType == Type::i32);
+  int i;
+  asm("cvt.rni.s32.f64 %0, %1;" : "=r"(i) : "d"(x));
+  return static_cast<u32>(i);
 }
-template <Type kType>
-__device__ __forceinline__ void load(const Bits<kType>* p, float (&x)[4]) {
+
+// One element, or four that are aligned together.
+template <Type kType, class X>
+__device__ __forceinline__ void load(const Bits<kType>* p, X (&x)[1]) {
+  convert<kType>(*p, x[0]);
+}
+template <Type kType, class X>
+__device__ __forceinline__ void load(const Bits<kType>* p, X (&x)[4]) {
   Bits<kType> v[4];
   if constexpr (bytes_of(kType) == 4) {
     *reinterpret_cast<uint4*>(v) = *reinterpret_cast<const uint4*>(p);
@@ -89,19 +111,19 @@ __device__ __forceinline__ void load(const Bits<kType>* p, float (&x)[4]) {
     *reinterpret_cast<u32*>(v) = *reinterpret_cast<const u32*>(p);
   }
 #pragma unroll
-  for (int i = 0; i < 4; ++i) x[i] = to_float<kType>(v[i]);
+  for (int i = 0; i < 4; ++i) convert<kType>(v[i], x[i]);
 }
 
-template <Type kType>
-__device__ __forceinline__ void store(Bits<kType>* p, const float (&x)[1]) {
+template <Type kType, class X>
+__device__ __forceinline__ void store(Bits<kType>* p, const X (&x)[1]) {
   if constexpr (bytes_of(kType) == 4) {
     *p = word_of<kType>(x[0]);
   } else {
     *p = static_cast<Bits<kType>>(pack2<kType>(x[0], 0));
   }
 }
-template <Type kType>
-__device__ __forceinline__ void store(Bits<kType>* p, const float (&x)[4]) {
+template <Type kType, class X>
+__device__ __forceinline__ void store(Bits<kType>* p, const X (&x)[4]) {
   if constexpr (bytes_of(kType) == 4) {
     *reinterpret_cast<uint4*>(p) =
         make_uint4(word_of<kType>(x[0]), word_of<kType>(x[1]), word_of<kType>(x[2]), word_of<kType>(x[3]));

@@ -26,8 +26,9 @@ struct Output {
   typedef Bits<C::type_out> Out;
   static constexpr bool kInteger = !is_float(C::type_a);
   typedef typename Pick<kInteger, int, float>::type Acc;
-  // i32 results of integers stay integers.
+  // i32 results of integers stay integers, or are worked out in f64 and saturate.
   static constexpr bool kRaw = kInteger && C::type_out == Type::i32;
+  typedef typename Pick<kRaw, double, float>::type X;
 
   // The sums of kWidth neighbours of a row of C, from (row, col); all are inside. n: columns of C.
   template <int kWidth>
@@ -36,26 +37,26 @@ struct Output {
     const GpuEpilogueArgs& e = o.epilogue;
     Out* c = static_cast<Out*>(o.c) + batch * o.c_batch_stride + row * o.c_leading + col;
     if constexpr (kRaw && C::epilogue_count == 0) {
-      if (e.alpha == 1 && (e.beta == 0 || e.beta == 1)) {
+      if (e.alpha == 1 && e.beta == 0) {
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) c[i] = bits[i] + (e.beta == 0 ? 0 : c[i]);
+        for (int i = 0; i < kWidth; ++i) c[i] = bits[i];
         return;
       }
     }
-    float x[kWidth];
+    X x[kWidth];
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {
       Acc sum;
       from_bits(bits[i], sum);
-      x[i] = static_cast<float>(sum) * e.alpha;
+      x[i] = static_cast<X>(sum) * e.alpha;
     }
     if (e.beta != 0) {
-      float old[kWidth];
+      X old[kWidth];
       tsr::load<C::type_out>(c, old);
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) x[i] += e.beta * old[i];
     }
-    apply_steps<C, kWidth>(x, row, col, batch, n, e);
+    apply_steps<C>(x, row, col, batch, n, e);
     tsr::store<C::type_out>(c, x);
   }
 };

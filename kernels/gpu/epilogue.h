@@ -15,7 +15,10 @@ __device__ __forceinline__ float tanh_of(float x) {
   return fabsf(x) < 0.03f ? x - x * x * x * (1.0f / 3) : copysignf(t, x);
 }
 
-__device__ __forceinline__ float step_value(Step s, float x, float d, const float* p) {
+// X: float, or double for i32 results of integers, which are exact wherever they are whole numbers.
+template <class X>
+__device__ __forceinline__ X step_value(Step s, X x, X d, const float* p) {
+  const float f = static_cast<float>(x);  // for functions that are approximated
   switch (s) {
     case Step::bias:
     case Step::add:
@@ -25,34 +28,35 @@ __device__ __forceinline__ float step_value(Step s, float x, float d, const floa
     case Step::mul_row:
     case Step::mul_col: return x * d;
     case Step::scale: return x * p[0];
-    case Step::relu: return x > 0 || x != x ? x : 0.0f;
+    case Step::relu: return x > 0 || x != x ? x : 0;
     case Step::leaky_relu: return x < 0 ? x * p[0] : x;
-    case Step::gelu: return x * (0.5f + 0.5f * erff(x * 0.70710678f));
-    case Step::gelu_tanh: return x * (0.5f + 0.5f * tanh_of(0.79788456f * (x + 0.044715f * x * x * x)));
-    case Step::silu: return x * sigmoid_of(x);
-    case Step::sigmoid: return sigmoid_of(x);
-    case Step::tanh: return tanh_of(x);
-    case Step::hardswish: return x * fminf(fmaxf(x + 3.0f, 0.0f), 6.0f) * (1.0f / 6);
-    case Step::clamp: return x != x ? x : fminf(fmaxf(x, p[0]), p[1]);
-    case Step::quant: return rintf(x * p[0]) + p[1];
+    case Step::gelu: return x * (0.5f + 0.5f * erff(f * 0.70710678f));
+    case Step::gelu_tanh: return x * (0.5f + 0.5f * tanh_of(0.79788456f * (f + 0.044715f * f * f * f)));
+    case Step::silu: return x * sigmoid_of(f);
+    case Step::sigmoid: return sigmoid_of(f);
+    case Step::tanh: return tanh_of(f);
+    case Step::hardswish: return x * fminf(fmaxf(f + 3.0f, 0.0f), 6.0f) * (1.0f / 6);
+    case Step::clamp: return x < p[0] ? p[0] : x > p[1] ? p[1] : x;
+    case Step::quant: return rint(x * p[0]) + p[1];
     case Step::none: break;
   }
   return x;
 }
 
 // The chain on kWidth neighbours of a row of the problem's C, from (row, col); all are inside.
-template <class C, int kWidth, int kStep = 0, int kD = 0>
-__device__ __forceinline__ void apply_steps(float (&x)[kWidth], int row, int col, int batch, int n,
+template <class C, int kStep = 0, int kD = 0, class X, int kWidth>
+__device__ __forceinline__ void apply_steps(X (&x)[kWidth], int row, int col, int batch, int n,
                                             const GpuEpilogueArgs& args) {
   if constexpr (kStep < C::epilogue_count) {
     constexpr Step s = C::epilogue[kStep];
-    float d[kWidth] = {};
+    X d[kWidth] = {};
     if constexpr (reads_d(s)) {
       auto* base = static_cast<const Bits<C::type_d>*>(args.d[kD]);
       if constexpr (reads_column(s)) {
-        const float one = to_float<C::type_d>(base[row]);
+        X one[1];
+        load<C::type_d>(base + row, one);
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) d[i] = one;
+        for (int i = 0; i < kWidth; ++i) d[i] = one[0];
       } else if constexpr (reads_row(s)) {
         load<C::type_d>(base + col, d);
       } else {
@@ -61,7 +65,7 @@ __device__ __forceinline__ void apply_steps(float (&x)[kWidth], int row, int col
     }
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) x[i] = step_value(s, x[i], d[i], args.params[kStep]);
-    apply_steps<C, kWidth, kStep + 1, kD + (reads_d(s) ? 1 : 0)>(x, row, col, batch, n, args);
+    apply_steps<C, kStep + 1, kD + (reads_d(s) ? 1 : 0)>(x, row, col, batch, n, args);
   }
 }
 

@@ -21,16 +21,29 @@ constexpr double kApproximation =
     0x1p-19;  // of erf, exp and tanh in vector code, relative to their argument's scale
 constexpr double kExactIntegers = 0x1p24;
 
-bool fits_f32(double v) { return static_cast<double>(static_cast<float>(v)) == v; }
+// In what the kernels work out an epilogue.
+enum class Precision {
+  f32,
+  f64  // i32 results of integers
+};
 
-// `x` after one more f32 rounding, which does nothing to a value that is known exactly and representable.
-Expected rounded(Expected x) {
-  if (x.error == 0 && fits_f32(x.value)) return x;
-  return {x.value, x.error + kUnit * (std::fabs(x.value) + x.error) + kTiny};
+bool fits(Precision p, double v) {
+  if (p == Precision::f32) return static_cast<double>(static_cast<float>(v)) == v;
+  return v == std::nearbyint(v) && std::fabs(v) < 0x1p53;
 }
 
-Expected shifted(Expected x, double d) { return rounded({x.value + d, x.error}); }
-Expected scaled(Expected x, double f) { return rounded({x.value * f, x.error * std::fabs(f)}); }
+// `x` after one more rounding, which does nothing to a value that is known exactly and representable.
+Expected rounded(Precision p, Expected x) {
+  if (x.error == 0 && fits(p, x.value)) return x;
+  const double unit = p == Precision::f32 ? kUnit : 0x1p-50;  // the reference itself rounds to f64
+  return {x.value, x.error + unit * (std::fabs(x.value) + x.error) + kTiny};
+}
+
+Expected shifted(Precision p, Expected x, double d) { return rounded(p, {x.value + d, x.error}); }
+Expected scaled(Precision p, Expected x, double f) {
+  if (p == Precision::f64) f = static_cast<float>(f);  // as kernels get it
+  return rounded(p, {x.value * f, x.error * std::fabs(f)});
+}
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -40,18 +53,18 @@ Expected smooth(double value, Expected x, double slope, double scale) {
   return {value, slope * x.error + kApproximation * scale + kTiny};
 }
 
-Expected quantised(Expected x, double scale, double zero_point) {
-  const Expected y = scaled(x, scale);
+Expected quantised(Precision p, Expected x, double scale, double zero_point) {
+  const Expected y = scaled(p, x, scale);
   const double low = std::nearbyint(y.value - y.error), high = std::nearbyint(y.value + y.error);
   const double value = std::nearbyint(y.value);
-  return rounded({value + zero_point, std::max(high - value, value - low)});
+  return rounded(p, {value + zero_point, std::max(high - value, value - low)});
 }
 
-Expected plus_d(const EpilogueStep&, Expected x, double d) { return shifted(x, d); }
-Expected times_d(const EpilogueStep&, Expected x, double d) { return scaled(x, d); }
+Expected plus_d(Precision p, const EpilogueStep&, Expected x, double d) { return shifted(p, x, d); }
+Expected times_d(Precision p, const EpilogueStep&, Expected x, double d) { return scaled(p, x, d); }
 
 // In the order of EpilogueKind.
-constexpr Expected (*kSteps[kEpilogueKindCount])(const EpilogueStep&, Expected, double) = {
+constexpr Expected (*kSteps[kEpilogueKindCount])(Precision, const EpilogueStep&, Expected, double) = {
     plus_d,
     plus_d,
     plus_d,
@@ -59,44 +72,48 @@ constexpr Expected (*kSteps[kEpilogueKindCount])(const EpilogueStep&, Expected, 
     times_d,
     times_d,
     times_d,
-    /* scale */ [](const EpilogueStep& s, Expected x, double) { return scaled(x, s.params[0]); },
+    /* scale */
+    [](Precision p, const EpilogueStep& s, Expected x, double) { return scaled(p, x, s.params[0]); },
     /* relu */
-    [](const EpilogueStep&, Expected x, double) {
+    [](Precision, const EpilogueStep&, Expected x, double) {
       return Expected{std::max(x.value, 0.0), x.error};
     },
     /* leaky_relu */
-    [](const EpilogueStep& s, Expected x, double) {
+    [](Precision p, const EpilogueStep& s, Expected x, double) {
       const double slope = s.params[0];
       const Expected y{x.value < 0 ? slope * x.value : x.value, x.error * std::max(1.0, std::fabs(slope))};
-      return rounded(y);
+      return rounded(p, y);
     },
     /* gelu */
-    [](const EpilogueStep&, Expected x, double) {
+    [](Precision, const EpilogueStep&, Expected x, double) {
       return smooth(x.value * 0.5 * std::erfc(-x.value * M_SQRT1_2), x, 1.13, std::fabs(x.value));
     },
     /* gelu_tanh */
-    [](const EpilogueStep&, Expected x, double) {
+    [](Precision, const EpilogueStep&, Expected x, double) {
       const double inner = std::sqrt(M_2_PI) * (x.value + 0.044715 * x.value * x.value * x.value);
       return smooth(0.5 * x.value * (1 + std::tanh(inner)), x, 1.13, std::fabs(x.value));
     },
     /* silu */
-    [](const EpilogueStep&, Expected x, double) {
+    [](Precision, const EpilogueStep&, Expected x, double) {
       return smooth(x.value * sigmoid(x.value), x, 1.1, std::fabs(x.value));
     },
     /* sigmoid */
-    [](const EpilogueStep&, Expected x, double) { return smooth(sigmoid(x.value), x, 0.25, 1); },
-    /* tanh */ [](const EpilogueStep&, Expected x, double) { return smooth(std::tanh(x.value), x, 1, 1); },
+    [](Precision, const EpilogueStep&, Expected x, double) { return smooth(sigmoid(x.value), x, 0.25, 1); },
+    /* tanh */
+    [](Precision, const EpilogueStep&, Expected x, double) { return smooth(std::tanh(x.value), x, 1, 1); },
     /* hardswish */
-    [](const EpilogueStep&, Expected x, double) {
+    [](Precision, const EpilogueStep&, Expected x, double) {
       const double value = x.value * std::clamp(x.value + 3, 0.0, 6.0) / 6;
       return Expected{value, 1.5 * x.error + 4 * kUnit * std::fabs(x.value) + kTiny};
     },
     /* clamp */
-    [](const EpilogueStep& s, Expected x, double) {
+    [](Precision, const EpilogueStep& s, Expected x, double) {
       return Expected{std::clamp<double>(x.value, s.params[0], s.params[1]), x.error};
     },
     /* quant */
-    [](const EpilogueStep& s, Expected x, double) { return quantised(x, s.params[0], s.params[1]); },
+    [](Precision p, const EpilogueStep& s, Expected x, double) {
+      return quantised(p, x, s.params[0], s.params[1]);
+    },
 };
 
 // `count` of 0..total-1 or all: the ends, and a fixed random choice between them.
@@ -125,19 +142,16 @@ constexpr int64_t kFactors = int64_t{1} << 23;  // held at a time, but for one c
 class Finish {
  public:
   explicit Finish(const Operands& o) : o_(o), v_(o.view()), p_(o.problem()) {
-    // The kernels keep an integer product in its accumulator when nothing is to be done with it.
-    plain_integer_ = v_.acc == DType::i32 && v_.c.type == DType::i32 && p_.alpha == 1 && p_.beta == 0 &&
-                     v_.epilogue.empty();
+    if (v_.acc == DType::i32 && v_.c.type == DType::i32) precision_ = Precision::f64;
   }
 
   Expected operator()(int64_t g, int64_t i, int64_t j, Expected acc) const {
-    if (plain_integer_) return acc;
-    Expected x = rounded(acc);
-    if (p_.alpha != 1) x = scaled(x, p_.alpha);
+    Expected x = rounded(precision_, acc);
+    if (p_.alpha != 1) x = scaled(precision_, x, p_.alpha);
     if (p_.beta != 0) {
       const double before = o_.c_before(o_.c_index(g, i, j));
-      const Expected term = scaled(rounded({before, 0}), p_.beta);
-      x = rounded({x.value + term.value, x.error + term.error});
+      const Expected term = scaled(precision_, rounded(precision_, {before, 0}), p_.beta);
+      x = rounded(precision_, {x.value + term.value, x.error + term.error});
     }
     int next_d = 0;
     for (const EpilogueStep& step : v_.epilogue) {
@@ -151,7 +165,7 @@ class Finish {
                                                                 : g * strides.group + i * strides.row + j;
         d = load_element(v_.d, o_.d(next_d++), at);
       }
-      x = apply_step(step, x, d);
+      x = kSteps[static_cast<size_t>(step.kind)](precision_, step, x, d);
     }
     return x;
   }
@@ -160,7 +174,7 @@ class Finish {
   const Operands& o_;
   const GemmView& v_;
   const Problem& p_;
-  bool plain_integer_;
+  Precision precision_ = Precision::f32;
 };
 
 double norm(const double* x, int64_t count, int64_t step) {
@@ -176,7 +190,7 @@ Arithmetic arithmetic_of(const Kernel& kernel) {
 }
 
 Expected apply_step(const EpilogueStep& step, Expected x, double d) {
-  return kSteps[static_cast<size_t>(step.kind)](step, x, d);
+  return kSteps[static_cast<size_t>(step.kind)](Precision::f32, step, x, d);
 }
 
 double accumulation_error(int64_t k, double norms) {
@@ -304,10 +318,10 @@ std::vector<Expected> reference_bias_grad(const Operands& o, const Sample& s) {
         size += std::fabs(x);
       }
       const bool exact = o.kind() == FillKind::integers && size <= kExactIntegers;
-      Expected x = scaled({sum, exact ? 0 : accumulation_error(v.k, size)}, p.alpha);
+      Expected x = scaled(Precision::f32, {sum, exact ? 0 : accumulation_error(v.k, size)}, p.alpha);
       if (p.beta != 0) {
-        const Expected before = scaled({o.bias_grad_before(g * v.m + i), 0}, p.beta);
-        x = rounded({x.value + before.value, x.error + before.error});
+        const Expected before = scaled(Precision::f32, {o.bias_grad_before(g * v.m + i), 0}, p.beta);
+        x = rounded(Precision::f32, {x.value + before.value, x.error + before.error});
       }
       out.push_back(x);
     }

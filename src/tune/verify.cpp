@@ -30,8 +30,10 @@ Verification Verifier::check() const {
     if (!right && wrong++ == 0)
       out.failure = name() + format(" = %.9g, expected %.9g (%.9g to %.9g)", got, e.value, low, high);
     // Results and limits may both be infinite: then there is no distance.
-    const double err = got == e.value || (right && std::isinf(got)) ? 0 : std::fabs(got - e.value);
-    const double limit = std::isinf(low) || std::isinf(high) ? 0 : std::max(e.value - low, high - e.value);
+    // What integers saturate to is the value expected of them.
+    const double value = info(t).is_float ? e.value : std::clamp(e.value, low, high);
+    const double err = got == value || (right && std::isinf(got)) ? 0 : std::fabs(got - value);
+    const double limit = std::isinf(low) || std::isinf(high) ? 0 : std::max(value - low, high - value);
     double ratio = err == 0 ? 0 : limit == 0 ? HUGE_VAL : err / limit;
     if (!right) ratio = HUGE_VAL;
     if (ratio > worst || (ratio == worst && err > out.max_err)) {
