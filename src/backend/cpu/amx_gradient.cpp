@@ -150,20 +150,30 @@ class AmxGradientKernel : public PartKernel {
   }
 
   // A plane of the copy: [16 channels][tap along z][copy][remainder of lines by the step][line]. What a line
-  // reads beyond its end are the blanks that the next one begins with; behind the last one are zeros.
+  // reads beyond its end are the blanks that the next one begins with; behind the last one are zeros, as many
+  // as the last tap and the last step read there: other channels' numbers, zero times which is none if they
+  // are infinite, must not be met.
   void place_lines() {
     const LinesAxis& y = shape_.y;
     phase_lines_ = lines_by_remainder(y, blocks_.block_lines);
     lines_before_ = std::max<int64_t>(y.taps - 1, 0) * y.spread;
     copy_bytes_ = 0;
+    const int64_t blank = ceil_div(shape_.x.blank(), 2) * kWordBytes;
+    int64_t tail = 0;
+    for (int64_t lines = 1; lines <= blocks_.block_lines; ++lines)
+      tail = std::max(tail, beyond(lines) - (blocks_.block_lines - lines) * line_bytes());
     for (const int64_t lines : phase_lines_) {
       phase_at_.push_back(copy_bytes_);
-      copy_bytes_ += lines * line_bytes() + ceil_div(shape_.x.blank(), 2) * kWordBytes;
+      copy_bytes_ += lines * line_bytes() + blank + tail;
     }
+    behind_bytes_ = blank + kTileBytes;
     depth_bytes_ = lines_.copies * copy_bytes_;
     channels_bytes_ = shape_.z.taps * depth_bytes_;
     plane_bytes_ = piece_channels() * channels_bytes_;
   }
+
+  // Bytes that the last step reads behind so many lines.
+  int64_t beyond(int64_t lines) const { return lines_.steps(lines) * kTileBytes - lines * line_bytes(); }
 
   // Column tiles of a piece: 16 channels after the other, the taps of each as the filter has them.
   void place_tiles() {
@@ -242,7 +252,7 @@ class AmxGradientKernel : public PartKernel {
     tsr::AmxGradientArgs args = arguments(p);
     args.left = left;
     args.right = right;
-    // Steps reach beyond lines, where gradients are zeros: what they meet must be numbers.
+    // Steps reach beyond lines, where gradients are zeros: what they meet must be zeros too.
     std::memset(right, 0, static_cast<size_t>(right_bytes_));
     tsr::EpilogueArgs epilogue{};
     if (whole) epilogue = *whole;
@@ -337,6 +347,22 @@ class AmxGradientKernel : public PartKernel {
                     out + tz * depth_bytes_ + phase_at_[static_cast<size_t>(phase)] + l * line_bytes(),
                     pixels);
         }
+        if (b.lines < blocks_.block_lines) clear_behind(b, channel0, channel1, out + tz * depth_bytes_);
+      }
+    }
+  }
+
+  // Of a tap along z, what lies behind the lines of a block that has fewer than the one before it.
+  void clear_behind(const LineBlock& b, int64_t channel0, int64_t channel1, char* out) const {
+    for (int64_t c = channel0; c < channel1; ++c, out += channels_bytes_) {
+      for (int64_t copy = 0; copy < lines_.copies; ++copy) {
+        for (size_t phase = 0; phase < phase_at_.size(); ++phase) {
+          const int64_t lines = std::max<int64_t>(phase_lines_[phase] - (blocks_.block_lines - b.lines), 0);
+          const int64_t begin = copy * copy_bytes_ + phase_at_[phase] + lines * line_bytes();
+          const int64_t end =
+              copy * copy_bytes_ + (phase + 1 < phase_at_.size() ? phase_at_[phase + 1] : copy_bytes_);
+          std::memset(out + begin, 0, static_cast<size_t>(std::min(end - begin, behind_bytes_)));
+        }
       }
     }
   }
@@ -375,6 +401,7 @@ class AmxGradientKernel : public PartKernel {
   int64_t shares_ = 1;                           // of a task's blocks
   int64_t lines_before_ = 0;                     // of an image, up to where the last tap meets the first line
   std::vector<int64_t> phase_lines_, phase_at_;  // by a line's remainder: how many, and bytes before them
+  int64_t behind_bytes_ = 0;                     // that steps read behind lines, at most
   int64_t copy_bytes_ = 0, depth_bytes_ = 0, channels_bytes_ = 0, plane_bytes_ = 0;
   int64_t left_bytes_ = 0, right_bytes_ = 0;
   std::vector<long long> tile_at_;        // of a piece's column tiles

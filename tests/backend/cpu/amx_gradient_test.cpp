@@ -56,6 +56,45 @@ TEST_F(AmxGradient, BlocksAndPieces) {
   expect_right("n=1 c=528 k=144 in=6x5 filter=3x3 pad=1x1");
 }
 
+// Infinities of one channel of X stay in its own weights: no step reads into other channels or groups, whose
+// lines lie behind.
+TEST_F(AmxGradient, ChannelsKeepTheirInfinities) {
+  constexpr uint16_t kOne = 0x3f80, kInfinity = 0x7f80;
+  struct Case {
+    int n, g, c, h, w, threads;
+    const char* window;
+  };
+  for (const Case& s :
+       {Case{1, 2, 16, 57, 97, 1, "filter=3x3 pad=1x1"}, Case{1, 1, 32, 8, 8, 1, "filter=3x3 pad=1x1"},
+        Case{2, 32, 16, 57, 57, 1, "filter=3x3 pad=1x1"},
+        Case{2, 4, 32, 57, 33, 2, "filter=3x3 pad=1x1 stride=2x2"},
+        Case{1, 2, 40, 19, 150, 1, "filter=2x5 pad=0x2"},
+        Case{3, 1, 48, 7, 7, 1, "filter=3x3 dilation=2x2 pad=2x2"}}) {
+    const std::string text = "conv_bwd_weight dtype=bf16 k=16 n=" + std::to_string(s.n) +
+                             " g=" + std::to_string(s.g) + " c=" + std::to_string(s.c) +
+                             " in=" + std::to_string(s.h) + 'x' + std::to_string(s.w) + ' ' + s.window;
+    const Problem p = Problem::parse(text);
+    const auto kernel =
+        testing_cpu::make_kernel(text, "cpu_amx pack_a=1 pack_b=0 inst=16x16x32 tile=16x32", s.threads);
+    const int channels = s.g * s.c, taps = static_cast<int>(p.conv.filter[1] * p.conv.filter[2]);
+    const auto out = static_cast<size_t>(s.n * p.conv.out(1) * p.conv.out(2)) * s.g * 16;
+    std::vector<uint16_t> dy(out, kOne), x(static_cast<size_t>(s.n * s.h * s.w * channels)),
+        dw(static_cast<size_t>(s.g) * 16 * taps * s.c);
+    for (const int poisoned : {0, channels - 1, std::min(16, channels - 1)}) {
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] = static_cast<int>(i) % channels == poisoned ? kInfinity : kOne;
+      kernel->run({.a = dy.data(), .b = x.data(), .c = dw.data()});
+      for (size_t i = 0; i < dw.size(); ++i) {
+        const int group = static_cast<int>(i) / (16 * taps * s.c),
+                  channel = group * s.c + static_cast<int>(i) % s.c;
+        if (channel == poisoned) continue;
+        ASSERT_LT(dw[i] & 0x7fff, kInfinity)
+            << text << ": infinities of " << poisoned << " in a weight of " << channel;
+      }
+    }
+  }
+}
+
 // Groups that are summed at once: all, or some of them.
 TEST_F(AmxGradient, Groups) {
   expect_right("n=5 g=16 c=16 k=16 in=14x14 filter=3x3 pad=1x1");
