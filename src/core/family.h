@@ -14,19 +14,19 @@ std::string_view to_string(BackendKind b);
 struct FamilyInfo {
   Family family;
   BackendKind backend;
-  std::string_view
-      header;  // in kernels/; "" while no kernel exists: such a family can be planned, not emitted
-  std::string_view doc;
+  // In kernels/; "" while no kernel exists: such a family can be planned, not emitted.
+  std::string_view header{};
+  std::string_view doc{};
   // Knobs the kernel's source reads; only the launching driver reads the others. The generated unit names
   // these alone, so that configs which differ elsewhere share one binary.
-  std::span<const std::string_view> kernel_knobs;
+  std::span<const std::string_view> kernel_knobs{};
   // The driver hands the source operands that are in the instruction's compute type already (packed, or
   // needing no conversion), so that memory types with the same compute type share one binary.
-  bool compute_types;
+  bool compute_types = false;
   // The source is told how far apart steps of k lie wherever layout and knobs fix it.
-  bool fixed_steps;
+  bool fixed_steps = false;
   // The source is told the shape of a convolution's filter and the channels of a group.
-  bool walks_window;
+  bool walks_window = false;
   // It transforms its operands: how far its results may lie from the right ones depends on the values of a
   // whole tile (tune/minimal_filtering.h).
   bool transforms = false;

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-constexpr unsigned char kBand = 0xb7;
+constexpr unsigned char kBand = 0xb7, kUnwritten = 0xff;
 constexpr size_t kLine = 64;  // of the cache, and the widest load
 
 size_t page() {
@@ -37,6 +37,7 @@ GuardedBuffer::GuardedBuffer(size_t bytes, size_t align) : bytes_(bytes) {
   }
   madvise(begin, inner, MADV_HUGEPAGE);
   data_ = begin + (inner - away - bytes) / align * align;
+  std::memset(data_, kUnwritten, bytes);
   std::memset(begin, kBand, static_cast<size_t>(data_ - begin));
   std::memset(data_ + bytes, kBand, static_cast<size_t>(begin + inner - (data_ + bytes)));
 }

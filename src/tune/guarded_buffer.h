@@ -6,10 +6,11 @@
 
 namespace tessera {
 
-// `bytes` of zeroed, page-backed memory. The end lies against an inaccessible page as closely as `align`
-// allows, so that reading or writing past it stops the program; before the start a band of known bytes tells
-// a write from a look. Alignment of the start is `align`, a power of two; beyond that of a cache line the end
-// stays a line away from the page.
+// `bytes` of page-backed memory, all of them 0xff: NaN in every type of floats, so that what is read before
+// it is written shows. The end lies against an inaccessible page as closely as `align` allows, so that
+// reading or writing past it stops the program; before the start a band of known bytes tells a write from a
+// look. Alignment of the start is `align`, a power of two; beyond that of a cache line the end stays a line
+// away from the page.
 class GuardedBuffer {
  public:
   GuardedBuffer() = default;

@@ -177,6 +177,15 @@ class Finish {
   Precision precision_ = Precision::f32;
 };
 
+double most_of(const double* x, int64_t count) {
+  double most = 0;
+  for (int64_t i = 0; i < count; ++i) most = std::max(most, std::fabs(x[i]));
+  return most;
+}
+
+// What sums of products of random signs reach on their way to `sum`, if these squared add up to spread^2.
+double partial_sums(double sum, double spread) { return std::fabs(sum) + 3 * spread; }
+
 double norm(const double* x, int64_t count, int64_t step) {
   double sum = 0;
   for (int64_t i = 0; i < count; ++i) sum += x[i * step] * x[i * step];
@@ -193,9 +202,12 @@ Expected apply_step(const EpilogueStep& step, Expected x, double d) {
   return kSteps[static_cast<size_t>(step.kind)](Precision::f32, step, x, d);
 }
 
-double accumulation_error(int64_t k, double norms) {
+double accumulation_error(int64_t k, double norms, double partial) {
   const auto terms = static_cast<double>(k);
-  return (std::min(terms, 8 * std::sqrt(terms)) + 4) * kUnit * norms;
+  // Of a rounding's error, at most kUnit of the sum so far, the deviation is 1 / sqrt(3) of that.
+  constexpr double kDeviations = 7;
+  return std::min((std::min(terms, 8 * std::sqrt(terms)) + 4) * kUnit * norms,
+                  (kDeviations / std::sqrt(3.0) * std::sqrt(terms) + 4) * kUnit * partial);
 }
 
 double truncation_error(const double* a, const double* b, size_t step_b, int64_t k, double unit) {
@@ -255,13 +267,14 @@ std::vector<Expected> reference(const Operands& o, const Sample& s, Arithmetic a
   for (size_t g = 0; g < s.groups.size(); ++g) {
     for (size_t first = 0; first < s.cols.size(); first += columns) {
       const size_t width = std::min(columns, s.cols.size() - first);
-      std::vector<double> column(static_cast<size_t>(v.k)), b_norm(kColumns);
+      std::vector<double> column(static_cast<size_t>(v.k)), b_norm(kColumns), b_most(kColumns);
       std::vector<std::vector<double>> b_sums(kColumns);
       for (size_t j = 0; j < width; ++j) {
         factors.column(s.groups[g], s.cols[first + j], column.data());
         for (int64_t x = 0; x < v.k; ++x)
           b[static_cast<size_t>(x) * columns + j] = column[static_cast<size_t>(x)];
         b_norm[j] = norm(column.data(), v.k, 1);
+        b_most[j] = most_of(column.data(), v.k);
         if (filtering) {
           b_sums[j] = filtering->column_norms(
               s.cols[first + j], column.data(),
@@ -275,7 +288,7 @@ std::vector<Expected> reference(const Operands& o, const Sample& s, Arithmetic a
         for (int64_t r = 0; r < row_count; ++r) {
           const int64_t i = s.rows[static_cast<size_t>(r)];
           factors.row(s.groups[g], i, a.data());
-          const double a_norm = norm(a.data(), v.k, 1);
+          const double a_norm = norm(a.data(), v.k, 1), a_most = most_of(a.data(), v.k);
           const auto a_sums = filtering ? filtering->row_norms(i, a.data()) : std::vector<double>();
           double sum[kColumns] = {};  // of integers too: those below 2^53 are exact in a double
           for (int64_t x = 0; x < v.k; ++x) {
@@ -289,7 +302,10 @@ std::vector<Expected> reference(const Operands& o, const Sample& s, Arithmetic a
                                            : a_norm * b_norm[j];
             const double most_exact = filtering ? filtering->most_exact() : kExactIntegers;
             const bool exact = integer || (whole_numbers && norms <= most_exact);
-            Expected acc{sum[j], exact ? 0 : accumulation_error(filtering ? filtering->terms() : v.k, norms)};
+            const double partial =
+                filtering ? norms : partial_sums(sum[j], std::min(a_most * b_norm[j], b_most[j] * a_norm));
+            Expected acc{
+                sum[j], exact ? 0 : accumulation_error(filtering ? filtering->terms() : v.k, norms, partial)};
             if (!exact && filtering) acc.error += static_cast<double>(filtering->roundings()) * kUnit * norms;
             if (!exact && arithmetic.sum_error > 0)
               acc.error += truncation_error(a.data(), &b[j], columns, v.k, arithmetic.sum_error);
@@ -313,12 +329,15 @@ std::vector<Expected> reference_bias_grad(const Operands& o, const Sample& s) {
     for (int64_t i : s.rows) {
       Factors(o).row(g, i, row.data());
       double sum = 0, size = 0;
+      const double spread = norm(row.data(), v.k, 1);
       for (double x : row) {
         sum += x;
         size += std::fabs(x);
       }
       const bool exact = o.kind() == FillKind::integers && size <= kExactIntegers;
-      Expected x = scaled(Precision::f32, {sum, exact ? 0 : accumulation_error(v.k, size)}, p.alpha);
+      Expected x =
+          scaled(Precision::f32, {sum, exact ? 0 : accumulation_error(v.k, size, partial_sums(sum, spread))},
+                 p.alpha);
       if (p.beta != 0) {
         const Expected before = scaled(Precision::f32, {o.bias_grad_before(g * v.m + i), 0}, p.beta);
         x = rounded(Precision::f32, {x.value + before.value, x.error + before.error});

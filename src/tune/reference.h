@@ -29,10 +29,11 @@ Arithmetic arithmetic_of(const Kernel& kernel);
 // One value before and after an epilogue step. d: the step's D element.
 Expected apply_step(const EpilogueStep& step, Expected x, double d);
 
-// Element-wise error of a dot product of length k in f32, whose factors have Euclidean norms with this
-// product: rounding errors of independent signs grow with sqrt(k); never more than the worst case of k of
-// them.
-double accumulation_error(int64_t k, double norms);
+// Element-wise error of a dot product of length k in f32. norms: the product of its factors' Euclidean norms.
+// partial: what its sums so far reach, whatever the order, where signs are random as in FillKind::uniform.
+// Rounding errors of independent signs grow with sqrt(k), each a part of the sum so far; never more than the
+// worst case of k of them, each a part of all magnitudes.
+double accumulation_error(int64_t k, double norms, double partial);
 
 // What else a dot product may lose on hardware that aligns the numbers it adds to the largest of them and
 // cuts off, towards zero, what lies below `unit` of it. Kernels add kTruncatedRun products so, these sums in

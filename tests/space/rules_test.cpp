@@ -11,6 +11,15 @@
 namespace tessera {
 namespace {
 
+TEST(FamilySets, AreThoseOfTheBackends) {
+  for (const FamilyInfo& row : families()) {
+    const uint32_t own = family_set(row.family);
+    EXPECT_EQ((kCpuFamilies & own) != 0, row.backend == BackendKind::cpu) << to_string(row.family);
+    EXPECT_EQ((kCudaFamilies & own) != 0, row.backend == BackendKind::cuda) << to_string(row.family);
+    EXPECT_EQ((kAmdFamilies & own) != 0, row.backend == BackendKind::hip) << to_string(row.family);
+  }
+}
+
 TEST(Rules, NamesAreUniqueAndReasonsSpeak) {
   std::set<std::string_view> names, reasons;
   for (const Rule& r : rules()) {

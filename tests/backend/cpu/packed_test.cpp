@@ -135,7 +135,7 @@ TEST(Packed, PatchesInPlace) {
 
 // Lines of memory that groups share: they take turns over some rows of C, whatever the threads.
 TEST(Packed, GroupsTakeTurns) {
-  if (!runs_here("x86_avx512_bf16")) GTEST_SKIP();
+  if (!runs_here("x86_avx512_bf16")) GTEST_SKIP() << "this processor has no AVX-512 with BF16";
   const std::string shape = "n=4 g=5 c=12 k=12 in=37x41 filter=3x2 stride=2x2 pad=1x1 dtype=";
   for (const char* op : {"conv_fwd ", "conv_bwd_data "}) {
     for (const int threads : {1, 2, 5}) {
@@ -149,7 +149,7 @@ TEST(Packed, GroupsTakeTurns) {
 // second-level cache is a small one. Odd extents: parts differ in rows. A filter smaller than its stride:
 // some have no taps.
 TEST(Packed, StridedPartsTakeTurns) {
-  if (!runs_here("x86_avx512_bf16")) GTEST_SKIP();
+  if (!runs_here("x86_avx512_bf16")) GTEST_SKIP() << "this processor has no AVX-512 with BF16";
   for (const char* shape : {"n=9 g=5 c=12 k=12 in=37x41 filter=3x2 stride=2x2 pad=1x1",
                             "n=6 g=3 c=20 k=12 in=6x17x19 filter=1x3x2 stride=2x1x3 pad=0x1x1"}) {
     for (const char* more : {"", " prepack=b"}) {
@@ -172,7 +172,7 @@ TEST(Packed, StridedPartsTakeTurns) {
 
 // Columns of which only some panels of B are packed at once, over one and several blocks of k.
 TEST(Packed, StripsOfColumns) {
-  if (!runs_here("x86_avx512_bf16")) GTEST_SKIP();
+  if (!runs_here("x86_avx512_bf16")) GTEST_SKIP() << "this processor has no AVX-512 with BF16";
   const std::string problem = "conv_bwd_weight n=2 g=1 c=270 k=5 in=14x13 filter=5x4 pad=2x2 dtype=";
   expect_right("x86_avx512_bf16", "tile=6x64 inst=1x16x2 pack_a=1", problem + "bf16");
   expect_right("x86_avx512_bf16", "block=0x0x256 tile=6x64 inst=1x16x1 pack_a=1", problem + "f32");
@@ -180,7 +180,7 @@ TEST(Packed, StripsOfColumns) {
 
 // A step of k of packed A holds all rows, or those of a tile.
 TEST(Packed, ManyRowsAlongMemory) {
-  if (!runs_here("x86_avx512_bf16")) GTEST_SKIP();
+  if (!runs_here("x86_avx512_bf16")) GTEST_SKIP() << "this processor has no AVX-512 with BF16";
   for (const int m : {100, 127, 128, 129}) {
     const std::string sizes = "gemm m=" + std::to_string(m) + " n=70 k=83 layout=crr dtype=";
     expect_right("x86_avx512_bf16", "tile=14x32 inst=1x16x2 pack_a=1", sizes + "bf16");

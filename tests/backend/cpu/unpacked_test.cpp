@@ -111,7 +111,7 @@ class Unpacked : public testing::Test {
 
 // Several rows of C in a vector: whole turns of them and less, up to the last byte of A.
 TEST_F(Unpacked, NarrowRowsSideBySide) {
-  if (!runs_here("x86_avx512_bf16")) GTEST_SKIP();
+  if (!runs_here("x86_avx512_bf16")) GTEST_SKIP() << "this processor has no AVX-512 with BF16";
   const auto gemm = [](int m, int n, int k, const char* more) {
     return "gemm m=" + std::to_string(m) + " n=" + std::to_string(n) + " k=" + std::to_string(k) + more;
   };
