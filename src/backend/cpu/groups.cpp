@@ -7,8 +7,8 @@
 
 #include "backend/cpu/arena.h"
 #include "backend/cpu/deal_out.h"
+#include "backend/cpu/groups_plan.h"
 #include "core/cache_line.h"
-#include "core/caches.h"
 #include "core/groups_shape.h"
 #include "core/tile_math.h"
 #include "cpu/groups_abi.h"
@@ -48,83 +48,8 @@ class GroupsKernel : public CpuKernel {
         shape_(groups_shape(view_, config_)),
         axis_d_(shape_.axes[0]),
         axis_h_(shape_.axes[1]) {
-    const auto& axes = shape_.axes;
-    lines_ = view_.window->images * axes[0].positions * axes[1].positions;
     spare_threads();
-    // Chunks take turns over as many lines as stay in the second-level cache.
-    const double line_bytes = static_cast<double>(shape_.groups) *
-                              static_cast<double>(axes[2].size * shape_.inner * bytes_of(view_.a.type) +
-                                                  axes[2].positions * shape_.outer * bytes_of(view_.b.type));
-    const bool slow = !last_level_is_fast(arch);
-    // A fast last-level cache needs no asking ahead, while it holds the operands: lines asked for in vain
-    // hold up those that are waited for. Planes that were met long ago are lost from it sooner.
-    const double held = !shape_.gradient ? 1.0 / 3 : axes[0].taps > 1 ? 1.0 / 4 : 3.0 / 8;
-    // A slow one does as soon as L2 does not hold them; what is read in order, as forward, the processor sees
-    // coming where half of it is in L2 still.
-    const double in_l2 =
-        static_cast<double>(arch.l2.bytes) * (axes[2].spread > 0 && !shape_.gradient ? 2 : 1);
-    fetch_ = view_.bytes() > (slow ? in_l2 : static_cast<double>(arch.l3.bytes) * held);
-    // What a chunk meets once L1 holds it is asked for a line ahead, while that fits beside the lines it
-    // meets again. Pixels that begin within lines of memory take more of them, and those of L2 come in time
-    // as it is.
-    const auto whole_lines = [&](DType type) { return shape_.groups * bytes_of(type) % kCacheLine == 0; };
-    const int64_t met = axes[0].taps * axes[1].taps + 1, ahead = 2;
-    fetch_line_ = axes[1].step == 1 && axes[2].step == 1 && whole_lines(view_.a.type) &&
-                  whole_lines(view_.b.type) && view_.bytes() > static_cast<double>(arch.l2.bytes) &&
-                  (met + ahead) * axes[2].size * shape_.chunk * bytes_of(view_.b.type) <= arch.l1.bytes;
-    line_block_ =
-        std::max<int64_t>(static_cast<int64_t>(static_cast<double>(arch.l2.bytes) / 4 / line_bytes), 2);
-    // The longer lines are on their way, the more of that cache they need. A result's chunk is worth its
-    // preparation for a few tiles.
-    if (slow) {
-      constexpr int64_t kLeastTiles = 8;
-      const int64_t tiles = ceil_div(axes[2].positions, shape_.columns);
-      const int64_t least = shape_.gradient ? 2 : std::max<int64_t>(ceil_div(kLeastTiles, tiles), 2);
-      line_block_ = std::max(line_block_ / 2, std::min(least, line_block_));
-    }
-    // A gradient's chunk passes over its lines once for every channel of a group that lanes take.
-    if (shape_.gradient && shape_.steps > 1) {
-      const int64_t chunk = shape_.chunk, across = shape_.across();
-      const int64_t chunk_bytes =
-          axes[2].size * ceil_div(chunk * shape_.inner, across) * bytes_of(view_.b.type) +
-          axes[2].positions * ceil_div(chunk * shape_.outer, across) * bytes_of(view_.a.type);
-      line_block_ = std::clamp<int64_t>(arch.l1.bytes / 2 / chunk_bytes, 2, line_block_);
-    }
-    // Chunks that begin anywhere share cache lines with their neighbours.
-    if (shape_.gradient && shape_.chunks > 1 &&
-        shape_.groups * shape_.outer * bytes_of(view_.a.type) % kCacheLine != 0)
-      line_block_ = std::clamp<int64_t>(static_cast<int64_t>(static_cast<double>(arch.l1.bytes) / line_bytes),
-                                        2, line_block_);
-    // What is asked for ahead is dropped while many reads wait for L2: with few columns at a time, the lines
-    // that neighbouring lines of a result share are met again in L1. Narrow pixels lie one after the other as
-    // it is.
-    constexpr int64_t kPixel = 128;
-    const int64_t lines_under = slow ? 2 : 4;
-    tile_block_ = axes[2].positions;
-    if (fetch_ && !shape_.gradient && axes[2].spread > 0 && axes[2].step > 1 &&
-        shape_.groups * shape_.inner * bytes_of(view_.a.type) >= kPixel) {
-      tile_block_ = 1;
-      line_block_ = std::min(line_block_, lines_under);
-    }
-    // Planes take turns where what they share of the lines read would be lost from that cache between them.
-    band_h_ = axes[1].positions;
-    const double in_line = static_cast<double>(shape_.groups * shape_.inner * axes[2].size *
-                                               bytes_of((shape_.gradient ? view_.b : view_.a).type));
-    const auto bytes_in_turn = [&](int64_t lines) {
-      const WindowAxis& h = axes[1];
-      const int64_t rows =
-          std::min(h.size, ((lines - 1) * h.step + (h.taps - 1) * std::abs(h.spread)) / h.divide + 1);
-      return static_cast<double>(lines) * (line_bytes - in_line) +
-             static_cast<double>(axes[0].taps * rows) * in_line;
-    };
-    if (axes[0].taps > 2 && axes[0].divide == 1 && axes[0].positions > 1 && !shape_.blocked) {
-      int64_t lines = band_h_;
-      while (lines > 1 && bytes_in_turn(lines) > static_cast<double>(arch.l2.bytes) * 3 / 4) --lines;
-      if (lines > 1) band_h_ = ceil_div(band_h_, ceil_div(band_h_, lines));  // bands of one height
-    }
-    by_lines_ = shape_.takes_lines(lines_, threads_, view_.bytes());
-    parts_ = shape_.gradient && by_lines_ ? std::min<int64_t>(threads_, lines_) : 1;
-    put_results_apart(arch);
+    plan_ = groups_plan(view_, config_, shape_, arch, threads_);
   }
 
   void run_unchecked(const Buffers& buffers) const override {
@@ -133,11 +58,11 @@ class GroupsKernel : public CpuKernel {
     args.epilogue.c_stride *= shape_.joined;
     char* space = static_cast<char*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
     args.panels = static_cast<float*>(view_.b_prepacked ? const_cast<void*>(buffers.b) : space);
-    if (args.epilogue.beta == 0.0f && apart_bytes_ > 0) args.apart = space + panels_bytes();
+    if (args.epilogue.beta == 0.0f && plan_.apart_bytes > 0) args.apart = space + panels_bytes();
     args.in = shape_.gradient ? buffers.b : buffers.a;
     args.other = shape_.gradient ? buffers.a : buffers.b;
     if (!shape_.gradient && !view_.b_prepacked) over_chunks(args, tsr::GroupsPhase::weights);
-    if (by_lines_) {
+    if (plan_.by_lines) {
       over_lines(args);
     } else {
       over_chunks(args, tsr::GroupsPhase::lines);
@@ -146,7 +71,7 @@ class GroupsKernel : public CpuKernel {
   }
 
   size_t workspace_bytes() const override {
-    return panels_bytes() + static_cast<size_t>(threads_ * 2 * apart_bytes_);
+    return panels_bytes() + static_cast<size_t>(threads_ * 2 * plan_.apart_bytes);
   }
   size_t packed_b_bytes() const override { return view_.b_prepacked ? panel_bytes() : 0; }
 
@@ -159,22 +84,8 @@ class GroupsKernel : public CpuKernel {
   }
 
  private:
-  // Lines of the result that go past the caches but not from the kernel's registers: so few in a block that
-  // two of them stay in L2. Threads that share lines could not tell when one is complete.
-  void put_results_apart(const ArchSpec& arch) {
-    if (shape_.gradient || !by_lines_ || !result_past_caches(view_, arch) ||
-        groups_stream(view_, config_, arch))
-      return;
-    const auto& axes = view_.window->axes;
-    const int64_t line = view_.c.row_stride * bytes_of(view_.c.type) * axes[2].positions *
-                         (shape_.blocked ? shape_.block_h : 1);
-    if (line > arch.l2.bytes / 4) return;
-    line_block_ = std::clamp<int64_t>(arch.l2.bytes / 8 / line, 1, line_block_);
-    apart_bytes_ = round_up(line_block_ * line, kCacheLine) + kCacheLine;
-  }
-
   size_t panels_bytes() const {
-    return view_.b_prepacked ? 0 : static_cast<size_t>(round_up(parts_ * panel_bytes(), kCacheLine));
+    return view_.b_prepacked ? 0 : static_cast<size_t>(round_up(plan_.parts * panel_bytes(), kCacheLine));
   }
   size_t panel_bytes() const {
     return static_cast<size_t>(shape_.chunks * shape_.chunk_floats) * sizeof(float);
@@ -184,7 +95,7 @@ class GroupsKernel : public CpuKernel {
     const auto& axes = shape_.axes;
     tsr::GroupsArgs args{};
     args.panel_part = shape_.chunks * shape_.chunk_floats;
-    args.parts = static_cast<int>(parts_);
+    args.parts = static_cast<int>(plan_.parts);
     args.in_channels = shape_.groups * shape_.inner;
     args.out_channels = shape_.groups * shape_.outer;
     args.in_d = axes[0].size;
@@ -194,7 +105,7 @@ class GroupsKernel : public CpuKernel {
     args.out_h = axes[1].positions;
     args.out_w = axes[2].positions;
     args.in_pixels = view_.window->images * axes[0].size * axes[1].size * axes[2].size;
-    args.out_pixels = lines_ * axes[2].positions;
+    args.out_pixels = plan_.lines * axes[2].positions;
     args.pad_w = axes[2].spread < 0 ? axes[2].shift : -axes[2].shift;
     args.axis_d = axis_d_.entries.data();
     args.axis_h = axis_h_.entries.data();
@@ -204,16 +115,16 @@ class GroupsKernel : public CpuKernel {
     args.at_step_h = axis_h_.at_step;
     args.taps_d = axes[0].taps;
     args.taps_h = axes[1].taps;
-    args.band_h = band_h_;
+    args.band_h = plan_.band_h;
     args.line_begin = 0;
-    args.line_end = lines_;
+    args.line_end = plan_.lines;
     args.chunk_begin = 0;
     args.chunk_end = shape_.chunks;
-    args.line_block = line_block_;
-    args.tile_block = tile_block_;
-    args.fetch = fetch_;
-    args.fetch_line = fetch_line_;
-    args.apart_bytes = apart_bytes_;
+    args.line_block = plan_.line_block;
+    args.tile_block = plan_.tile_block;
+    args.fetch = plan_.fetch;
+    args.fetch_line = plan_.fetch_line;
+    args.apart_bytes = plan_.apart_bytes;
     if (shape_.blocked) {
       const auto& whole = view_.window->axes;
       const bool forward = whole[2].spread > 0;
@@ -256,14 +167,15 @@ class GroupsKernel : public CpuKernel {
 
   // Sums of the filter's gradient go to a panel for each part.
   void over_lines(const tsr::GroupsArgs& whole) const {
-    const int parts = static_cast<int>(shape_.gradient ? parts_ : std::min<int64_t>(threads_, lines_));
+    const int parts =
+        static_cast<int>(shape_.gradient ? plan_.parts : std::min<int64_t>(threads_, plan_.lines));
     auto part = [&](int64_t p, int) {
       tsr::GroupsArgs args = whole;
       args.phase = tsr::GroupsPhase::lines;
       if (shape_.gradient) args.panels += p * args.panel_part;
-      if (args.apart) args.apart += p * 2 * apart_bytes_;
-      args.line_begin = lines_ * p / parts;
-      args.line_end = lines_ * (p + 1) / parts;
+      if (args.apart) args.apart += p * 2 * plan_.apart_bytes;
+      args.line_begin = plan_.lines * p / parts;
+      args.line_end = plan_.lines * (p + 1) / parts;
       entry_(&args);
     };
     deal_out(parts, parts, part);
@@ -271,9 +183,7 @@ class GroupsKernel : public CpuKernel {
 
   GroupsShape shape_;
   AxisTable axis_d_, axis_h_;
-  int64_t lines_ = 0, line_block_ = 1, tile_block_ = 1, band_h_ = 1, parts_ = 1;
-  int64_t apart_bytes_ = 0;  // of a block of the result's lines put together apart; 0: none are
-  bool by_lines_ = false, fetch_ = false, fetch_line_ = false;
+  GroupsPlan plan_;
 };
 
 }  // namespace
