@@ -12,8 +12,8 @@ struct Interleave {
   using Math = WordMath<C>;
   static constexpr int kRows = C::tile_m, kCols = C::tile_n, kSets = kCols / 64, kVectors = 4 * kSets;
   // Sums in registers beside the words of one set.
-  static constexpr bool kPossible = C::vector_bits == 512 && Math::kVnni && !C::swap_ab && !C::preshuffle &&
-                                    kCols % 64 == 0 && kRows * kVectors <= 16;
+  static constexpr bool kPossible =
+      interleaves_bytes(C::vector_bits, Math::kVnni, C::swap_ab, C::preshuffle, kRows, kCols);
   using I = typename Math::I;
 
   static constexpr int kDepth = 256;                          // of k, bytes of each row of A copied at a time

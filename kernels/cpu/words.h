@@ -3,6 +3,7 @@
 // come from, A, or with swap_ab, which computes C^T, B.
 #pragma once
 
+#include "cpu/direct_stages.h"
 #include "cpu/multiply.h"
 #include "cpu/unpacked.h"
 
@@ -118,7 +119,7 @@ struct Stage {
   // Words of k in a block, so that a block of columns takes 32 KiB at most.
   static constexpr int kDepth = 8192 / kCols / L * L > 512 ? 512 : 8192 / kCols / L* L;
   static constexpr int kPitch = kDepth + L;  // the largest
-  static constexpr int kRowTiles = kRows >= 24 ? 1 : kRows >= 8 ? 2 : 4;
+  static constexpr int kRowTiles = row_tiles_at_once(kRows);
   // Tiles whose accumulators wait for the next block of k: 32 KiB.
   static constexpr int kTiles = kRows * kCols > 512 ? 16 : kRows* kCols < 128 ? 64 : 8192 / (kRows * kCols);
   static constexpr int kRowBlock = (kRowTiles * kRows + L - 1) / L * L;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/cache_line.h"
 #include "core/scatter_shape.h"
 #include "core/tile_math.h"
 
@@ -21,7 +22,6 @@ bool odd_words_in_place(const GemmView& view, const KernelConfig& config, const 
   if (!meets_odd_words(view, config, arch) || view.m < config.tile_m) return false;
   if (a.type != DType::i8 && view.k % group == 0) return false;
   // Rows that share few cache sets are better apart.
-  constexpr int64_t kPageBytes = 4096;
   if (a.row_stride * size % kPageBytes == 0) return false;
   // A word is copied in the time of its multiplications by some columns; more than a hundredth of all those
   // may be lost on words across lines.

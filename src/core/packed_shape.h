@@ -7,6 +7,10 @@
 
 namespace tessera {
 
+// Of k, read of a panel of B in place before the next one: its rows lie on pages of their own, and these many
+// pages are at hand.
+inline constexpr int64_t kInPlaceDepth = 128;
+
 // Whether a step of k holds the words of all rows of A, one after another, instead of those of one row tile:
 // whole vectors are copied. More rows than that would lie on too many pages.
 inline bool packs_all_rows(const GemmView& view) {

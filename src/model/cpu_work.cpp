@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "core/lines_shape.h"
+#include "core/packed_shape.h"
 #include "core/tile_math.h"
+#include "cpu/direct_stages.h"
 #include "model/cpu_terms.h"
 #include "model/view_memo.h"
 
@@ -44,7 +46,7 @@ struct Cpu : CpuTerms {
     fill(to.right, right, w.cols * w.depth, true);
     to.far_at_hand = far_rows(kPagesAtHand);
     to.far_known = far_rows(kPagesKnown);
-    to.paged = to.left.along_k && left.leading() * bytes_of(left.type) % kPage == 0;
+    to.paged = to.left.along_k && left.leading() * bytes_of(left.type) % kPageBytes == 0;
     to.pages_of_rows = pages_of_rows(w.depth);
     to.read_a = read(w.bytes_a, w.bytes_a);
     to.read_b = read(w.bytes_b, w.bytes_b);
@@ -130,8 +132,6 @@ struct Cpu : CpuTerms {
     return w.rows * (std::ceil(w.depth / inst.n) * step + edge * t.reduce_per_acc * inst.n);
   }
 
-  static constexpr int64_t kPage = 4096;  // bytes; as far apart as addresses of one set of L1
-
   // Pages that stay in the first-level TLB beside what else is read, and in all of it: enough where lines are
   // asked for ahead.
   static constexpr double kPagesAtHand = 48, kPagesKnown = 1024;
@@ -139,13 +139,13 @@ struct Cpu : CpuTerms {
   // Share of `steps` that lie on a page of their own and no longer find it when they come to it again, read
   // in place `stride` bytes apart.
   static double far_share(double steps, double stride, double pages_kept) {
-    const double pages = std::min(stride / static_cast<double>(kPage), 1.0);
+    const double pages = std::min(stride / static_cast<double>(kPageBytes), 1.0);
     return steps * pages > pages_kept ? pages : 0.0;
   }
 
   // Pages that `depth` of k of the left operand's rows lie on, k along memory.
   double pages_of_rows(double depth) const {
-    const double size = bytes_of(left.type), page = static_cast<double>(kPage);
+    const double size = bytes_of(left.type), page = static_cast<double>(kPageBytes);
     const double apart = std::min(static_cast<double>(left.leading()) * size / page, 1.0);
     return w.rows * std::max(depth * size / page, apart);
   }
@@ -159,7 +159,7 @@ struct Cpu : CpuTerms {
   // Cycles of a step along rows read in place that are whole pages apart: more of them than a set of L1 has
   // ways drive each other out.
   double way_conflicts() const {
-    const double ways = static_cast<double>(a.l1.bytes) / static_cast<double>(kPage);
+    const double ways = static_cast<double>(a.l1.bytes) / static_cast<double>(kPageBytes);
     return f.paged ? std::max(w.tile_m - ways, 0.0) / 16 * t.far_step : 0.0;
   }
 
@@ -200,7 +200,7 @@ struct Cpu : CpuTerms {
     double far = rows_in_place ? f.far_at_hand : 0.0;
     if (b_in_place) {
       const double stride = static_cast<double>(right.leading() * bytes_of(right.type));
-      far += far_share(std::min(w.depth, 128.0), stride, kPagesAtHand);
+      far += far_share(std::min(w.depth, static_cast<double>(kInPlaceDepth)), stride, kPagesAtHand);
       if (right.leading() % 16 != 0) far += t.split_loads * w.tile_n / inst.n / t.far_step;
     }
     w.overhead += w.row_tiles * w.col_tiles * w.depth * far * t.far_step;
@@ -355,8 +355,9 @@ struct Cpu : CpuTerms {
   // of four rows by 8 shuffles.
   static constexpr double kInterleaved = 4 * 64 / 8.0;  // bytes per cycle
   bool interleaves() const {
-    return inst.name == "vnni" && a.vector_bits == 512 && !c.swap_ab && !v.b_prepacked && !f.right.along_k &&
-           c.tile_n % 64 == 0 && c.tile_m * c.tile_n <= 256 && v.m <= c.tile_m;
+    return tsr::interleaves_bytes(a.vector_bits, inst.name == "vnni", c.swap_ab, v.b_prepacked, c.tile_m,
+                                  c.tile_n) &&
+           !f.right.along_k && v.m <= c.tile_m;
   }
 
   void direct() const {
@@ -364,7 +365,7 @@ struct Cpu : CpuTerms {
     w.math =
         steps * over_tiles([&](double r, double n) { return tile_step(r, v.b_prepacked ? w.tile_n : n); });
     // Columns that do not lie as the arithmetic wants them are staged again for every block of row tiles.
-    const double tiles_at_once = w.tile_m >= 24 ? 1 : w.tile_m >= 8 ? 2 : 4;
+    const double tiles_at_once = tsr::row_tiles_at_once(static_cast<int>(w.tile_m));
     const double row_blocks = std::ceil(w.row_tiles / tiles_at_once);
     const bool turned = f.right.along_k;
     const double panel = word_bytes(w.tile_n * w.depth), words_b = w.col_tiles * panel;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/cache_line.h"
 #include "core/groups_shape.h"
 #include "core/lines_shape.h"
 #include "core/tile_math.h"
@@ -26,7 +27,7 @@ double log2_of(In f, double x) { return f.shared.logs.log2(std::max(x, 1.0)); }
 double share(double part, double whole) { return whole > 0 ? part / whole : 0.0; }
 
 // Where the next row begins in its page: rows a power of two apart share cache sets.
-double page_offset(const Operand& o) { return double(o.leading() * bytes_of(o.type) % 4096); }
+double page_offset(const Operand& o) { return double(o.leading() * bytes_of(o.type) % kPageBytes); }
 
 // Bytes that all rows begin at a multiple of, as a power of two; at most a line of L2.
 double log2_align(const Operand& o) {

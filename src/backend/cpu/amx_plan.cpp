@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend/cpu/tile_configuration.h"
+#include "core/cache_line.h"
 #include "core/caches.h"
 
 namespace tessera {
@@ -23,7 +24,7 @@ constexpr int64_t kRowBlockBytes = int64_t{16} << 10;
 constexpr int64_t kLeastPanels = 4;
 
 // Rows so far apart that the lines of a block of them share few of L1's sets.
-bool crowds_sets(int64_t row_bytes) { return row_bytes % 4096 == 0; }
+bool crowds_sets(int64_t row_bytes) { return row_bytes % kPageBytes == 0; }
 
 }  // namespace
 

@@ -11,14 +11,10 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kPageBytes = 4096;
 // Bounds of what a thread keeps: packed B of a block, sums between blocks of k.
 constexpr int64_t kMostPackedB = int64_t{8} << 20, kMostSums = int64_t{8} << 20;
 // Bytes of a table of where patches lie: it is read beside A and B.
 constexpr int64_t kMostTable = 65536;
-// Of k, read before the next panel in place: its rows lie on pages of their own, and these many pages are
-// at hand.
-constexpr int64_t kInPlaceDepth = 128;
 // Rows of C, each on its own page, that the TLB holds beside A and B; bytes of C that stay in L1.
 constexpr int64_t kRowsAtHand = 32, kRowBytesAtHand = 32768;
 
