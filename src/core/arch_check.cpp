@@ -29,6 +29,8 @@ void check_gpu(const ArchSpec& a) {
   if (!power_of_two(a.wave_size))
     bad_value("wave_size: " + std::to_string(a.wave_size) + " is not a power of two");
   if (a.max_threads_per_block % a.wave_size) bad_value("max_threads_per_block: not a multiple of wave_size");
+  if (a.backend == BackendKind::hip && (a.wave_grids.empty() || a.pipelines.empty()))
+    bad_value("wave_grids, pipelines: none, so that no kernel could be planned");
   for (size_t i = 0; i < a.wave_grids.size(); ++i) {
     const Triple& g = a.wave_grids[i];
     if (int64_t{g[0]} * g[1] * g[2] * a.wave_size > a.max_threads_per_block) {
@@ -41,6 +43,10 @@ void check_gpu(const ArchSpec& a) {
     const std::string name = value_text(*find_config_field("pipeline"), static_cast<int>(p.pipeline));
     for (int64_t bytes : p.smem_bytes) {
       if (bytes > a.smem_bytes) bad_value("pipelines: " + name + " may use more than smem_bytes");
+    }
+    for (size_t i = 1; i < p.double_buffer.size(); ++i) {
+      if (p.double_buffer[i] <= p.double_buffer[i - 1])
+        bad_value("pipelines: " + name + ": double_buffer lists each value once, the least first");
     }
     if (a.find_pipeline(p.pipeline) != &p) bad_value("pipelines: " + name + " is listed twice");
   }
@@ -58,6 +64,8 @@ void check_gpu(const ArchSpec& a) {
 void check_arch(const ArchSpec& a) {
   if (a.name.empty() || a.name.find_first_of(" \t\r\n/=:") != a.name.npos)
     bad_value("name: '" + a.name + "' is not one plain word");
+  constexpr double kMostGhz = 20;
+  if (a.clock_ghz > kMostGhz) bad_value("clock_ghz: above " + std::to_string(static_cast<int>(kMostGhz)));
   if (a.families.empty()) bad_value("families: none");
   for (Family f : a.families) {
     if (info(f).backend != a.backend) {
@@ -71,6 +79,7 @@ void check_arch(const ArchSpec& a) {
   for (size_t i = 0; i < a.instructions.size(); ++i) {
     const Instruction& x = a.instructions[i];
     if (x.name.empty()) bad_value("instructions: a row without a name");
+    if (!(x.flops_per_cycle > 0)) bad_value("instructions: " + x.name + " does nothing in a cycle");
     for (size_t j = 0; j < i; ++j) {
       const Instruction& y = a.instructions[j];
       if (x.a == y.a && x.b == y.b && x.m == y.m && x.n == y.n && x.k == y.k) {

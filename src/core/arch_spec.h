@@ -23,7 +23,7 @@ struct Instruction {
   std::string name;  // "fma", "dpbf16", "vnni", "amx", "mfma", "wgmma", ...
   DType a = DType::f32, b = DType::f32, acc = DType::f32;
   int m = 0, n = 0, k = 0;
-  double flops_per_cycle = 0;  // per compute unit, 2 per multiply-add; 0 = not known
+  double flops_per_cycle = 0;  // per compute unit, 2 per multiply-add
   int sum_bits = 24;           // that sums of products keep: 24 is f32 arithmetic
   bool standard = true;        // may be used with B as the caller stores it
   bool preshuffle = true;      // may be used with B in the kernel's own order

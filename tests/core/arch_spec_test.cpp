@@ -158,6 +158,11 @@ TEST(ArchSpec, RefusesInconsistentGpuFacts) {
   refused(changed("gfx942", "\"tile_align\": \"16x16x8\"", "\"tile_align\": \"32x16x8\""),
           "min_tile: 16x16x8 is not aligned");
   refused(changed("gfx942", "\"fnuz\"", "\"ieee\""), "f8_encoding: unknown word 'ieee'");
+  refused(changed("gfx942", "[65536, 32768]", "[0, 32768]"), "pipelines: row 0: 0 is not in");
+  refused(changed("gfx942", "\"double_buffer\": [0, 1]", "\"double_buffer\": [0, 0]"),
+          "basic_v1: double_buffer lists each value once");
+  refused(changed("gfx942", "\"flops_per_cycle\": 256", "\"flops_per_cycle\": 0"), "does nothing in a cycle");
+  refused(changed("gfx942", "\"clock_ghz\": ", "\"clock_ghz\": 1000"), "clock_ghz: above 20");
 }
 
 TEST(ArchSpec, CostsMustExist) {
