@@ -33,8 +33,8 @@ constexpr int64_t kAbandonedAfterSeconds = 3600;
 
 int not_a_file(const struct stat& st) { return S_ISDIR(st.st_mode) ? EISDIR : EINVAL; }
 
-FileHandle open_file(const std::string& path, int flags) {
-  return FileHandle(open(path.c_str(), flags | O_CLOEXEC, 0600));
+FileHandle open_file(const std::string& path, int flags, mode_t mode = 0600) {
+  return FileHandle(open(path.c_str(), flags | O_CLOEXEC, mode));
 }
 
 void sync_directory(const std::string& path) {
@@ -185,27 +185,65 @@ std::string read_file(const std::string& path) {
   return std::move(*text);
 }
 
-void write_file(const std::string& path, std::string_view bytes, bool durable) {
-  FileHandle file = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
-  if (!file) fail("create", path, errno);
+namespace {
+
+// Errors name `shown`, the path that the caller knows.
+void write_opened(FileHandle file, const std::string& shown, std::string_view bytes, bool durable) {
   while (!bytes.empty()) {
     const ssize_t n = write(file.get(), bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("write", path, errno);
+    if (n < 0) fail("write", shown, errno);
     bytes.remove_prefix(static_cast<size_t>(n));
   }
-  if (durable && fsync(file.get()) != 0 && errno != EINVAL) fail("write", path, errno);
-  if (close(file.release()) != 0) fail("write", path, errno);
+  if (durable && fsync(file.get()) != 0 && errno != EINVAL) fail("write", shown, errno);
+  if (close(file.release()) != 0) fail("write", shown, errno);
+}
+
+bool written_in_place(const struct stat& st) { return !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode); }
+
+}  // namespace
+
+void write_file(const std::string& path, std::string_view bytes, bool durable) {
+  FileHandle file = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
+  if (!file) fail("create", path, errno);
+  write_opened(std::move(file), path, bytes, durable);
+}
+
+void check_writable(const std::string& path) {
+  const auto refuse = [&](const std::string& why, const char* remedy) {
+    throw Error(ErrorCode::io, "cannot write '" + path + "': " + why, remedy);
+  };
+  struct stat st {};
+  if (stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode)) refuse("it is a directory", "name a file in it");
+  if (lstat(path.c_str(), &st) == 0 && written_in_place(st)) {
+    if (access(path.c_str(), W_OK) != 0 && errno != ENOENT) refuse(strerror(errno), "name another file");
+    return;
+  }
+  const std::string parent = parent_of(path);
+  if (stat(parent.c_str(), &st) != 0)
+    refuse("there is no directory '" + parent + "'", "create it, or name another file");
+  if (!S_ISDIR(st.st_mode)) refuse("'" + parent + "' is no directory", "name another file");
+  if (access(parent.c_str(), W_OK | X_OK) != 0) {
+    refuse("directory '" + parent + "' cannot be written to (" + strerror(errno) + ")",
+           "chmod it, or name another file");
+  }
 }
 
 void write_file_whole(const std::string& path, std::string_view bytes, bool durable) {
+  check_writable(path);
   struct stat st {};
-  if (lstat(path.c_str(), &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-    return write_file(path, bytes, durable);
+  const bool there = lstat(path.c_str(), &st) == 0;
+  if (there && written_in_place(st)) {
+    FileHandle file = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (!file) fail("write", path, errno);
+    return write_opened(std::move(file), path, bytes, durable);
+  }
   const std::string fresh = parent_of(path) + "/." + temp_name();
   try {
-    write_file(fresh, bytes, durable);
-    if (rename(fresh.c_str(), path.c_str()) != 0) fail("rename '" + fresh + "' to", path, errno);
+    FileHandle file = open_file(fresh, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (!file || (there && fchmod(file.get(), st.st_mode & 0777) != 0)) fail("write", path, errno);
+    write_opened(std::move(file), path, bytes, durable);
+    if (rename(fresh.c_str(), path.c_str()) != 0) fail("write", path, errno);
   } catch (...) {
     unlink(fresh.c_str());
     throw;

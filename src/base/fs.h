@@ -82,8 +82,10 @@ std::string read_file(const std::string& path);  // a pipe too, to its end; Erro
 // Existing content is replaced in place. durable: on the disk when the call returns.
 void write_file(const std::string& path, std::string_view bytes, bool durable = false);
 // Readers see the old content or the new, never a part. Devices, pipes and links stay what they are: what
-// they stand for is written in place.
+// they stand for is written in place. New files have the mode that the umask leaves, others keep theirs.
 void write_file_whole(const std::string& path, std::string_view bytes, bool durable = true);
+// Error(io) where write_file_whole would fail, as far as can be seen: for asking before long work.
+void check_writable(const std::string& path);
 
 void make_directories(const std::string& path);  // mode 0700 for those it makes; Error(io)
 void remove_all(const std::string& path);        // quiet: what cannot be removed stays

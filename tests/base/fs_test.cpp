@@ -70,6 +70,39 @@ TEST_F(Fs, PipesAndLinksAreNotReplaced) {
   EXPECT_TRUE(S_ISLNK(st.st_mode));
 }
 
+TEST_F(Fs, WholeFilesHaveTheModeThatTheUmaskLeaves) {
+  const auto mode = [&](const char* name) {
+    struct stat st {};
+    return stat(at(name).c_str(), &st) == 0 ? st.st_mode & 07777 : 0;
+  };
+  const mode_t before = umask(027);
+  write_file_whole(at("new"), "one");
+  EXPECT_EQ(mode("new"), 0640u);
+  chmod(at("new").c_str(), 0600);
+  write_file_whole(at("new"), "two");
+  umask(before);
+  EXPECT_EQ(mode("new"), 0600u);  // it has its own by now
+  EXPECT_EQ(read_file(at("new")), "two");
+}
+
+TEST_F(Fs, WhatCannotBeWrittenIsKnownBefore) {
+  check_writable(at("new"));
+  EXPECT_FALSE(path_exists(at("new")));
+  write_file(at("file"), "");
+  check_writable(at("file"));
+  check_writable("/dev/null");
+  const std::vector<std::pair<std::string, std::string>> refused = {
+      {dir_.path(), "it is a directory"},
+      {at("no/file"), "there is no directory '" + at("no") + "'"},
+      {at("file/below"), "'" + at("file") + "' is no directory"}};
+  for (const auto& [path, why] : refused) {
+    const std::string expected = "io: cannot write '" + path + "': " + why;
+    EXPECT_EQ(io_error([&] { check_writable(path); }).find(expected), 0u) << path;
+    EXPECT_EQ(io_error([&] { write_file_whole(path, "x"); }).find(expected), 0u) << path;
+  }
+  EXPECT_EQ(list_directory(dir_.path()), std::vector<std::string>{"file"});
+}
+
 TEST_F(Fs, NamesThePathInErrors) {
   EXPECT_FALSE(try_read_file(at("absent")));
   EXPECT_FALSE(try_read_file(dir_.path()));

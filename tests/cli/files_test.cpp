@@ -1,4 +1,6 @@
 // The verbs that make and read files: generate, pack, registry; and explain --time.
+#include <sys/stat.h>
+
 #include "base/fs.h"
 #include "program.h"
 #include "variable.h"
@@ -83,6 +85,20 @@ TEST_F(Files, PackRunsWithAnEmptyPath) {
       "", 60, {"PATH=" + dir_.path(), "TESSERA_CXX=", "CXX=", "TESSERA_CACHE_DIR=" + path("empty")});
   EXPECT_TRUE(r.ok()) << r.out;
   EXPECT_TRUE(has(r.out, "from pack") && has(r.out, "right")) << r.out;
+}
+
+TEST_F(Files, OutputFilesHaveTheModeThatTheUmaskLeaves) {
+  const mode_t before = umask(022);
+  text_of(std::string("bench ") + kProblem + " --threads 1 --budget-ms 1 --csv " + path("rows.csv"));
+  write_file(path("all.txt"), "any *\n");
+  text_of("registry merge " + path("all.txt") + " --out " + path("all.json"));
+  text_of(std::string("pack create ") + kUnpackedProblem + " --threads 1 --out " + path("mine.pack"));
+  umask(before);
+  for (const char* name : {"rows.csv", "all.json", "mine.pack"}) {
+    struct stat st {};
+    ASSERT_EQ(stat(path(name).c_str(), &st), 0) << name;
+    EXPECT_EQ(st.st_mode & 07777, 0644u) << name;
+  }
 }
 
 TEST_F(Files, RegistryDecidesWhatIsChosen) {
