@@ -294,7 +294,7 @@ int run(const Options& o) {
       write_file_whole(o.out + "/cpu_gemm." + key + ".csv", to_csv(rows));
       save(json, key, Json::object({{"classes", table}, {"summary", bench_summary(rows)}}));
       for (const BenchRow& row : rows) status |= !row.error.empty();
-      if (interrupted()) return kInterruptedStatus;
+      if (interrupted()) return interrupted_status();
     }
   }
   return status;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 
 #include "tessera/error.h"
 
@@ -13,7 +14,12 @@ namespace {
 
 constexpr long kPatienceNs = 500'000'000;
 
+// A signal that comes twice within this time is one: `timeout` sends it to the program and to its group.
+constexpr int64_t kOnceNs = 100'000'000;
+
 std::atomic<bool> stop{false}, finish_step{false}, requested{false};
+std::atomic<int> came{SIGINT};
+std::atomic<int64_t> came_ns{-kOnceNs};
 timer_t patience;
 thread_local const std::atomic<bool>* owners_stop = nullptr;
 
@@ -21,10 +27,15 @@ thread_local const std::atomic<bool>* owners_stop = nullptr;
 void cut_short(int) {
   constexpr char kText[] = "\ninterrupted\n";
   [[maybe_unused]] const ssize_t n = write(STDERR_FILENO, kText, sizeof kText - 1);
-  _exit(kInterruptedStatus);
+  _exit(interrupted_status());
 }
 
-void on_interrupt(int) {
+void on_interrupt(int signal) {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t now_ns = int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  if (now_ns - came_ns.exchange(now_ns) < kOnceNs && came == signal) return;
+  came = signal;
   if (finish_step && !requested.exchange(true)) return;
   if (stop.exchange(true)) cut_short(0);
   itimerspec once{};
@@ -49,7 +60,13 @@ void catch_interrupts() {
     return;  // Ctrl-C ends the program as it always does
   handle(SIGALRM, cut_short);
   handle(SIGINT, on_interrupt);
+  handle(SIGTERM, on_interrupt);
+  struct sigaction hang_up {};
+  if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN)
+    handle(SIGHUP, on_interrupt);
 }
+
+int interrupted_status() { return 128 + came; }
 
 bool interrupted() { return stop || (owners_stop && *owners_stop); }
 

@@ -75,7 +75,7 @@ std::span<const Command* const> commands();
 std::span<const Option> global_options();
 const Command* find_command(std::string_view name);
 
-// Exit statuses, beside kInterruptedStatus.
+// Exit statuses, beside interrupted_status().
 inline constexpr int kOk = 0, kFailed = 1, kUsage = 2;
 
 }  // namespace tessera::cli

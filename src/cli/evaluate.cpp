@@ -71,7 +71,7 @@ int run(const Invocation& call) {
     print(table.text());
     if (e.left_out) print(std::to_string(e.left_out) + " problems were left out: no fresh time");
   }
-  return stop_requested() ? kInterruptedStatus : kOk;
+  return stop_requested() ? interrupted_status() : kOk;
 }
 
 }  // namespace

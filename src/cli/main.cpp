@@ -12,9 +12,9 @@
 
 namespace {
 
-int interrupted_status() {
+int say_interrupted() {
   std::fputs("interrupted\n", stderr);
-  return tessera::kInterruptedStatus;
+  return tessera::interrupted_status();
 }
 
 // What was printed may not have arrived, on a full disk for example.
@@ -25,7 +25,7 @@ int printed(int status) {
 }
 
 int fail(const std::exception& e, const tessera::cli::Invocation& call) {
-  if (tessera::interrupted()) return interrupted_status();
+  if (tessera::interrupted()) return say_interrupted();
   std::fprintf(stderr, "error: %s\nreproduce: %s\n", e.what(), call.reproduce().c_str());
   return tessera::cli::kFailed;
 }
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
     check_names(call);
     tessera::catch_interrupts();
     const int status = call.action ? call.action->run(call) : call.command->run(call);
-    return tessera::interrupted() ? interrupted_status() : printed(status);
+    return tessera::interrupted() ? say_interrupted() : printed(status);
   } catch (const UsageError& e) {
     std::fprintf(stderr, "error: %s\nusage: %s\n", e.what(), usage_line(call.command).c_str());
     return kUsage;

@@ -80,7 +80,7 @@ int run(const Invocation& call) {
     if (ratio > 0) print(format("the model's choice takes %.3f of the time of the best", ratio));
     if (!database.empty()) print("decided in " + database);
   }
-  return found.stopped && stop_requested() ? kInterruptedStatus : kOk;
+  return found.stopped && stop_requested() ? interrupted_status() : kOk;
 }
 
 }  // namespace

@@ -165,7 +165,7 @@ int run(const Invocation& call) {
   } else {
     print(summary_text(s) + (s.stopped && s.left ? "; the same command goes on" : ""));
   }
-  return stop_requested() ? kInterruptedStatus : kOk;
+  return stop_requested() ? interrupted_status() : kOk;
 }
 
 int status(const Invocation& call) {

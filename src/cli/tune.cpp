@@ -54,7 +54,7 @@ int run(const Invocation& call) {
     print(table.text());
     print(std::to_string(decisions.size()) + " decisions in " + call.database());
   }
-  if (stop_requested()) return kInterruptedStatus;
+  if (stop_requested()) return interrupted_status();
   return decisions.empty() ? kFailed : kOk;
 }
 

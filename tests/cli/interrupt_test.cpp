@@ -48,7 +48,7 @@ class Interrupt : public testing::Test {
 
   // Starts it, sends the signal as soon as `ready`, and waits for the end.
   template <class Ready>
-  Ended interrupt(const std::string& arguments, Ready ready) const {
+  Ended interrupt(const std::string& arguments, Ready ready, int signal = SIGINT) const {
     const pid_t pid = start(arguments);
     const auto began = Clock::now();
     int status = 0;
@@ -60,7 +60,11 @@ class Interrupt : public testing::Test {
       std::this_thread::sleep_for(kLook);
     }
     const auto sent = Clock::now();
-    kill(-pid, SIGINT);  // the whole group, as a terminal does
+    kill(-pid, signal);      // the whole group, as a terminal does
+    if (signal != SIGINT) {  // and `timeout`, after the program itself
+      std::this_thread::sleep_for(milliseconds(2));
+      kill(pid, signal);
+    }
     const auto since = [&] { return std::chrono::duration_cast<milliseconds>(Clock::now() - sent); };
     while (waitpid(pid, &status, WNOHANG) == 0) {
       if (since() > kPatience) kill(-pid, SIGKILL);
@@ -69,8 +73,8 @@ class Interrupt : public testing::Test {
     return {status, since()};
   }
 
-  void expect_stopped(const Ended& e) const {
-    EXPECT_TRUE(WIFEXITED(e.status) && WEXITSTATUS(e.status) == 130) << e.status << '\n' << said();
+  void expect_stopped(const Ended& e, int signal = SIGINT) const {
+    EXPECT_TRUE(WIFEXITED(e.status) && WEXITSTATUS(e.status) == 128 + signal) << e.status << '\n' << said();
     EXPECT_LE(e.after.count(), kLimit.count()) << said();
     EXPECT_NE(said().find("interrupted"), std::string::npos) << said();
     EXPECT_EQ(said().find("error:"), std::string::npos) << said();
@@ -141,15 +145,43 @@ TEST_F(Interrupt, BenchReportsWhatItMeasured) {
 TEST_F(Interrupt, GenerateLeavesNoDirectory) {
   const std::string parent = dir_.path() + "/parent";
   make_directories(parent);
-  expect_stopped(
-      interrupt("generate --arch x86_avx512 --dtype f32,bf16,f16,i8,f8e4m3,f8e5m2 --layout rcr,rrr,crr,ccr "
-                "--jobs 1 --out " +
-                    parent + "/out",
-                [&] {
-                  const auto names = list_directory(parent);
-                  return !names.empty() && !list_directory(parent + '/' + names[0]).empty();
-                }));
-  EXPECT_TRUE(list_directory(parent).empty());
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    expect_stopped(
+        interrupt(
+            "generate --arch x86_avx512 --dtype f32,bf16,f16,i8,f8e4m3,f8e5m2 --layout rcr,rrr,crr,ccr "
+            "--jobs 1 --out " +
+                parent + "/out",
+            [&] {
+              const auto names = list_directory(parent);
+              return !names.empty() && !list_directory(parent + '/' + names[0]).empty();
+            },
+            signal),
+        signal);
+    EXPECT_TRUE(list_directory(parent).empty()) << signal;
+  }
+}
+
+TEST_F(Interrupt, BuildLeavesNoScratch) {
+  use_slow_compiler();
+  for (int signal : {SIGTERM, SIGHUP}) {
+    remove_all(at_work_);
+    const std::string build = "build gemm m=20 n=24 k=28 dtype=f16 --threads 1";
+    expect_stopped(interrupt(
+                       build, [&] { return at_work(); }, signal),
+                   signal);
+    EXPECT_TRUE(list_directory(cache_ + "/scratch").empty()) << signal;
+  }
+}
+
+// nohup: who ignores SIGHUP goes on.
+TEST_F(Interrupt, IgnoredHangUpsStayIgnored) {
+  const ProcessResult r = run_process(
+      {"sh", "-c",
+       "trap '' HUP; " TESSERA_BINARY_DIR
+       "/bin/tessera run gemm m=20 n=24 k=28 dtype=f32 --threads 1 --budget-ms 1000 & p=$!; sleep 0.3; "
+       "kill -HUP $p; wait $p"},
+      "", 60);
+  EXPECT_TRUE(r.ok()) << r.describe() << r.out;
 }
 
 }  // namespace
