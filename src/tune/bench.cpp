@@ -128,7 +128,7 @@ Json to_json(const BenchRow& row) {
                            {"time_us", row.time_us},
                            {"gflops", row.gflops()},
                            {"peers", std::move(peers)},
-                           {"verified", row.verified}});
+                           {"verified", row.checked ? Json(row.verified) : Json()}});
   if (missing.size()) out.set("peer_notes", std::move(missing));
   if (!row.error.empty()) out.set("error", row.error);
   return out;

@@ -52,7 +52,7 @@ struct Comparison {
 };
 Comparison compare(const std::vector<BenchRow>& rows, const std::string& peer);
 
-// {problem, name, config, time_us, peers: {name: us}, verified, ...}
+// {problem, name, config, time_us, peers: {name: us}, verified (null when not checked), ...}
 Json to_json(const BenchRow& row);
 // {rows, failed, wrong, gflops (geometric mean), peers: {name: {rows, geomean, worst, best}}}
 Json bench_summary(const std::vector<BenchRow>& rows);

@@ -21,17 +21,17 @@ struct RunOptions {
 struct RunReport {
   Choice choice;
   BuildInfo build;
-  double time_us = 0;    // median
-  double gflops = 0;     // 1e9 (floating) operations a second
-  std::string checksum;  // of the bytes of C after the first run
-  bool verified = false;
-  Verification verification;  // when RunOptions::verify
+  double time_us = 0;                      // median
+  double gflops = 0;                       // 1e9 (floating) operations a second
+  std::string checksum;                    // of the bytes of C after the first run
+  bool checked = false, verified = false;  // checked: by RunOptions::verify
+  Verification verification;               // when checked
 };
 
 RunReport run_report(Dispatcher& dispatcher, const Problem& problem, const RunOptions& options = {});
 
 // {problem, arch, device, config, source, predicted_us, time_us, gflops, jit_ms, cached, verified, max_err,
-// bound, checksum}
+// bound, checksum}; verified, max_err and bound are null when nothing was checked
 Json run_report_json(Dispatcher& dispatcher, const Problem& problem, const RunReport& report);
 
 }  // namespace tessera

@@ -101,6 +101,14 @@ TEST(Cli, ArchListShowAndCheck) {
   text_of("arch check " TESSERA_SOURCE_DIR "/README.md", 1);
 }
 
+TEST(Cli, WhatIsNotCheckedIsNeitherRightNorWrong) {
+  const Json run = json_of(std::string("run ") + kProblem + " --threads 1 --budget-ms 0 --no-verify");
+  for (const char* key : {"verified", "max_err", "bound"}) EXPECT_TRUE(run.at(key).is_null()) << key;
+  const Json bench = json_of(std::string("bench ") + kProblem + " --threads 1 --budget-ms 1");
+  EXPECT_TRUE(bench.at("rows").at(0).at("verified").is_null());
+  EXPECT_EQ(bench.at("summary").at("wrong").as_int(), 0);
+}
+
 TEST(Cli, BuildFillsACacheThatStatsAndClearSee) {
   TempDir dir(temp_directory());
   const std::string here = " --cache-dir " + dir.path() + "/cache";
