@@ -9,12 +9,12 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"<!-- help (\w+) -->\n```text\n.*?```", re.S)
-COMMON = "options of every command:"
+COMMON = "shared options:"
 MAN_PART = re.compile(r'(^\.\\" generated: (\w+)\n).*?(^\.\\" end\n)', re.S | re.M)
 
 
 def quotes(program):
-    """Verb -> the text to quote; "common" for the options that every verb has."""
+    """Verb -> the text to quote; "common" for the options that verbs share: run takes them all."""
     def text(*words):
         return subprocess.run([program, "help", *words], check=True, capture_output=True, text=True).stdout
 
@@ -22,7 +22,9 @@ def quotes(program):
     out = {}
     for verb in verbs:
         own, common = text(verb).split(COMMON)
-        out[verb], out["common"] = own.strip() + "\n", common.strip("\n") + "\n"
+        out[verb] = own.strip() + "\n"
+        if verb == "run":
+            out["common"] = common.strip("\n") + "\n"
     return verbs, out
 
 

@@ -9,8 +9,6 @@
 namespace tessera {
 namespace {
 
-constexpr int kMostThreads = 4096;
-
 int thread_count(std::string_view text) {
   const auto count = parse_int(text);
   if (!count || *count < 1 || *count > kMostThreads) {

@@ -41,6 +41,8 @@ class Backend {
                                           const Choice& choice) const = 0;
 };
 
+inline constexpr int kMostThreads = 4096;
+
 // device: "cpu", "cpu:N" (N threads), "cuda:N" (the N-th CUDA device), "null:ARCH" (plans for any
 // architecture, runs nothing). Error(bad_input) on other text, Error(unsupported) where the device is not
 // there. threads 0 = all cores.

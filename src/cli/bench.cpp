@@ -14,10 +14,10 @@ namespace tessera::cli {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"--suite", "CSV", "the problems: a file or an embedded suite", Complete::suite},
+    many({"--suite", "CSV", "the problems: a file or an embedded suite; may be repeated", Complete::suite}),
     {"--name", "GLOB", "only these rows"},
     {"--dtype", "T", "element types instead of the suite's", Complete::dtype},
-    {"--peers", "A,B", "compare with these libraries", Complete::peer},
+    many({"--peers", "A,B", "compare with these libraries", Complete::peer}),
     {"--verify", "", "check every result, the peers' too, against the reference"},
     {"--budget-ms", "MS", "of measuring, for each problem and library (30)"},
     {"--limit", "N", "only the first N problems"},
@@ -156,6 +156,7 @@ const Command bench_command{.name = "bench",
                             .summary = "run, verify and time many problems, beside other libraries",
                             .options = kOptions,
                             .run = run,
+                            .uses = kDispatcher,
                             .complete = Complete::file};
 
 }  // namespace tessera::cli

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Option kOptions[] = {
     {"--jobs", "N", "compilers at once; 0 = all cores"},
-    {"--suite", "CSV", "the problems of a suite; may be repeated", Complete::suite},
+    many({"--suite", "CSV", "the problems of a suite; may be repeated", Complete::suite}),
     {"--name", "GLOB", "only these rows of the suites"},
     {"--dtype", "T", "element types instead of the suites'", Complete::dtype},
 };
@@ -26,7 +26,7 @@ int run(const Invocation& call) {
   {
     std::unique_ptr<Progress> progress;
     if (!call.has("--quiet")) progress = std::make_unique<Progress>("building", problems.size());
-    errors = dispatcher.build(problems, static_cast<int>(call.integer("--jobs", 0)),
+    errors = dispatcher.build(problems, static_cast<int>(call.integer("--jobs", 0, 0, Invocation::kMostJobs)),
                               [&](size_t done, size_t, const std::string& what) {
                                 if (progress) progress->update(done, what);
                               });
@@ -62,6 +62,7 @@ const Command build_command{.name = "build",
                             .summary = "compile what the problems need, in parallel, into the cache",
                             .options = kOptions,
                             .run = run,
+                            .uses = kDispatcher,
                             .complete = Complete::file};
 
 }  // namespace tessera::cli

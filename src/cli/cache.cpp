@@ -9,12 +9,12 @@ namespace {
 constexpr int64_t kMiB = int64_t{1} << 20;
 
 constexpr Option kOptions[] = {
-    {"--max-mb", "MB", "gc: least recently used entries go until this much is left (1024)"},
-    {"--repair", "", "verify: delete the bad entries"},
+    of("gc", {"--max-mb", "MB", "least recently used entries go until this much is left (1024)"}),
+    of("verify", {"--repair", "", "delete the bad entries"}),
 };
 
 KernelCache open_cache(const Invocation& call) {
-  return KernelCache({.directory = call.value("--cache-dir"), .packs = call.list("--pack")});
+  return KernelCache({.directory = call.value("--cache-dir"), .packs = call.each("--pack")});
 }
 
 // {"a": 1, "b": [...]} as lines.
@@ -61,11 +61,13 @@ int clear(const Invocation& call) {
   return kOk;
 }
 
+constexpr unsigned kUses = kCache | kPacks | kJson;
+
 constexpr Action kActions[] = {
-    {"stats", "", "entries, bytes, directory", stats},
-    {"verify", "", "check every entry against its checksum", verify},
-    {"gc", "", "delete least recently used entries", collect},
-    {"clear", "", "delete every entry", clear},
+    {"stats", "", "entries, bytes, directory", stats, kUses},
+    {"verify", "", "check every entry against its checksum", verify, kUses},
+    {"gc", "", "delete least recently used entries", collect, kUses},
+    {"clear", "", "delete every entry", clear, kUses},
 };
 
 }  // namespace

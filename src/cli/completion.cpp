@@ -77,9 +77,9 @@ std::string spaced(const std::vector<std::string>& words) { return join(words, "
 
 std::vector<Option> options_of(const Command& c) {
   std::vector<Option> all(c.options.begin(), c.options.end());
-  for (const Option& o : global_options()) {
-    if (std::none_of(all.begin(), all.end(), [&](const Option& own) { return own.name == o.name; }))
-      all.push_back(o);
+  for (const SharedOption& s : shared_options()) {
+    if (find_option(c, s.option.name) == &s.option && takes(c, nullptr, s.option.name))
+      all.push_back(s.option);
   }
   return all;
 }
@@ -223,6 +223,7 @@ const Command completion_command{.name = "completion",
                                  .summary = "print the completion script of a shell",
                                  .options = {},
                                  .run = run,
+                                 .uses = 0,
                                  .complete = Complete::shell};
 
 }  // namespace tessera::cli

@@ -10,19 +10,21 @@
 namespace tessera::cli {
 namespace {
 
+constexpr std::string_view kFiltered = "export query best decisions";
+
 constexpr Option kOptions[] = {
-    {"--arch", "GLOB", "only what is about this architecture", Complete::arch},
-    {"--problem", "GLOB", "only what is about these problems"},
-    {"--config-is", "GLOB", "only what is about these configurations"},
-    {"--outcome", "OUTCOME", "only measurements that ended so"},
-    {"--limit", "N", "query: so many rows (20 in the table, all in JSON)"},
-    {"--decide", "", "best: store them as decisions"},
-    {"--forget", "", "decisions: delete those shown"},
-    {"--operation", "OP", "export to .times: gemm, conv_fwd, ... (gemm)"},
-    {"--units", "N", "export to .times: cores or compute units, when there are several"},
-    {"--onto", "FILE", "export to .times: what FILE.times has already, brought to the level of these",
-     Complete::file},
-    {"--as-they-were", "", "with --onto: its times stay as they are where these lack them"},
+    of(kFiltered, {"--arch", "GLOB", "only what is about this architecture", Complete::arch}),
+    of(kFiltered, {"--problem", "GLOB", "only what is about these problems"}),
+    of(kFiltered, {"--config-is", "GLOB", "only what is about these configurations"}),
+    of("export query best", {"--outcome", "OUTCOME", "only measurements that ended so"}),
+    of("query", {"--limit", "N", "so many rows (20 in the table, all in JSON)"}),
+    of("best", {"--decide", "", "store them as decisions"}),
+    of("decisions", {"--forget", "", "delete those shown"}),
+    of("export", {"--operation", "OP", "to .times: gemm, conv_fwd, ... (gemm)"}),
+    of("export", {"--units", "N", "to .times: cores or compute units, when there are several"}),
+    of("export", {"--onto", "FILE", "to .times: what FILE.times has already, brought to the level of these",
+                  Complete::file}),
+    of("export", {"--as-they-were", "", "with --onto: its times stay as they are where these lack them"}),
 };
 
 MeasurementFilter filter(const Invocation& call) {
@@ -203,7 +205,6 @@ int best(const Invocation& call) {
 int decisions(const Invocation& call) {
   call.no_more_words(0);
   const MeasurementFilter f = filter(call);
-  if (!f.outcome.empty()) throw UsageError("--outcome is of measurements, not of decisions");
   Database db = open(call, call.has("--forget") ? Database::Mode::write : Database::Mode::read);
   const std::vector<TunedDecision> shown = db.decisions(f);
   show(call, "decisions", shown);
@@ -226,14 +227,16 @@ int verify(const Invocation& call) {
   return wrong.empty() ? kOk : kFailed;
 }
 
+constexpr unsigned kUses = kDatabase | kJson;
+
 constexpr Action kActions[] = {
-    {"import", "DIR|FILE.json...", "adds the measurements of sweeps, or of an export", import},
-    {"export", "FILE.csv|FILE.json", "writes measurements, with all samples", export_to},
-    {"merge", "FILE...", "adds other databases", merge},
-    {"query", "", "shows measurements", query},
-    {"best", "", "the fastest right configuration of each problem", best},
-    {"decisions", "", "what dispatchers choose before they ask the model", decisions},
-    {"verify", "", "checks the file and every text in it", verify},
+    {"import", "DIR|FILE.json...", "adds the measurements of sweeps, or of an export", import, kUses},
+    {"export", "FILE.csv|FILE.json", "writes measurements, with all samples", export_to, kUses},
+    {"merge", "FILE...", "adds other databases", merge, kUses},
+    {"query", "", "shows measurements", query, kUses},
+    {"best", "", "the fastest right configuration of each problem", best, kUses},
+    {"decisions", "", "what dispatchers choose before they ask the model", decisions, kUses},
+    {"verify", "", "checks the file and every text in it", verify, kUses},
 };
 
 }  // namespace

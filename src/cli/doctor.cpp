@@ -154,7 +154,7 @@ void cache(const Invocation& call, Findings& out) {
 }
 
 void packs(const Invocation& call, Findings& out) {
-  std::vector<std::string> paths = call.list("--pack");
+  std::vector<std::string> paths = call.each("--pack");
   try {
     for (std::string& path : standard_pack_paths(detect_cpu().name)) paths.push_back(std::move(path));
   } catch (const Error&) {}
@@ -246,6 +246,7 @@ const Command doctor_command{.name = "doctor",
                              .words = "",
                              .summary = "what was found on this machine, and what to do about what was not",
                              .options = {},
-                             .run = run};
+                             .run = run,
+                             .uses = kCache | kPacks | kJson};
 
 }  // namespace tessera::cli

@@ -34,6 +34,7 @@ const Command emit_command{.name = "emit",
                            .summary = "print the generated source of the chosen kernel",
                            .options = kOptions,
                            .run = run,
+                           .uses = kDispatcher,
                            .complete = Complete::problem};
 
 }  // namespace tessera::cli

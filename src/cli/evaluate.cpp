@@ -80,6 +80,7 @@ const Command evaluate_command{.name = "evaluate",
                                .words = "",
                                .summary = "how close a model's choices come to the best, timed afresh",
                                .options = kOptions,
-                               .run = run};
+                               .run = run,
+                               .uses = kDevice | kModel | kCache | kDatabase | kJson};
 
 }  // namespace tessera::cli

@@ -111,6 +111,9 @@ void print_rejected(const Explanation& e) {
 int run(const Invocation& call) {
   const Problem problem = call.problem();
   const DispatcherOptions options = call.dispatcher_options();
+  if (call.has("--time") && options.device.starts_with("null:"))
+    throw UsageError("--time: device " + options.device +
+                     " only plans, it runs no kernels that could be timed");
   Dispatcher dispatcher(options);
   if (call.has("--suggest")) return suggest_config(call, problem, dispatcher);
   Explanation e = dispatcher.explain(problem, call.has("--rejected"));
@@ -161,6 +164,7 @@ const Command explain_command{.name = "explain",
                               .summary = "the candidates with predicted times, and why others were rejected",
                               .options = kOptions,
                               .run = run,
+                              .uses = kDispatcher,
                               .complete = Complete::problem};
 
 }  // namespace tessera::cli

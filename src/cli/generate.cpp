@@ -1,5 +1,6 @@
 #include "runtime/generate.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "base/progress.h"
@@ -15,8 +16,8 @@ namespace {
 
 constexpr Option kOptions[] = {
     {"--arch", "ARCH", "architecture of the kernels (this machine's)", Complete::arch},
-    {"--dtype", "T,...", "element types, as in a problem", Complete::dtype},
-    {"--layout", "L,...", "layouts (rcr)", Complete::layout},
+    many({"--dtype", "T,...", "element types, as in a problem", Complete::dtype}),
+    many({"--layout", "L,...", "layouts (rcr)", Complete::layout}),
     {"--variant", "V", "standard, preshuffle or multi_d"},
     {"--preselected", "SET", "the kernels of a preselected set; 'list' names them", Complete::set},
     {"--config-file", "FILE", "the kernels that a kernel-set file declares", Complete::file},
@@ -43,6 +44,21 @@ int list_sets(const Invocation& call) {
   return kOk;
 }
 
+// UsageError for words that name nothing.
+void check_words(const GenerateOptions& o) {
+  std::vector<std::string> variants;
+  for (const GenerateVariant& v : generate_variants()) variants.emplace_back(v.name);
+  if (std::ranges::count(variants, o.variant) == 0)
+    throw UsageError("unknown variant '" + o.variant + "'; one of " + join(variants, " "));
+  try {
+    if (!o.set.empty()) find_kernel_set(o.set);
+    for (const std::string& dtype : o.dtypes) {
+      for (const std::string& layout : o.layouts)
+        Problem::parse(format("gemm m=64 n=64 k=64 dtype=%s layout=%s", dtype.c_str(), layout.c_str()));
+    }
+  } catch (const Error& e) { throw UsageError(e.what()); }
+}
+
 int run(const Invocation& call) {
   call.no_more_words(0);
   if (call.value("--preselected") == "list") return list_sets(call);
@@ -59,7 +75,8 @@ int run(const Invocation& call) {
   o.set = call.value("--preselected");
   o.config_file = call.value("--config-file");
   o.out = call.value("--out");
-  o.jobs = static_cast<int>(call.integer("--jobs", 0));
+  o.jobs = static_cast<int>(call.integer("--jobs", 0, 0, Invocation::kMostJobs));
+  check_words(o);
   GenerateResult result;
   {
     std::unique_ptr<Progress> progress;

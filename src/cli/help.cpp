@@ -10,14 +10,11 @@ std::string padded(std::string_view text, size_t width) {
   return std::string(text) + std::string(text.size() < width ? width - text.size() : 1, ' ');
 }
 
-std::string option_lines(std::span<const Option> options) {
-  std::string out;
-  for (const Option& o : options) {
-    const std::string left =
-        std::string(o.name) + (o.placeholder.empty() ? "" : " " + std::string(o.placeholder));
-    out += "  " + padded(left, 22) + ' ' + std::string(o.help) + '\n';
-  }
-  return out;
+std::string option_line(const Command& c, const Option& o) {
+  const std::string left =
+      std::string(o.name) + (o.placeholder.empty() ? "" : " " + std::string(o.placeholder));
+  const std::string actions = takers(c, o.name);
+  return "  " + padded(left, 22) + ' ' + (actions.empty() ? "" : actions + ": ") + std::string(o.help) + '\n';
 }
 
 int run(const Invocation& call) {
@@ -66,8 +63,14 @@ std::string help_text(const Command& c) {
       out += "  " + padded(left, 38) + ' ' + std::string(a.help) + '\n';
     }
   }
-  if (!c.options.empty()) out += "\noptions:\n" + option_lines(c.options);
-  return out + "\noptions of every command:\n" + option_lines(global_options());
+  if (!c.options.empty()) out += "\noptions:\n";
+  for (const Option& o : c.options) out += option_line(c, o);
+  out += "\nshared options:\n";
+  for (const SharedOption& s : shared_options()) {
+    if (find_option(c, s.option.name) == &s.option && takes(c, nullptr, s.option.name))
+      out += option_line(c, s.option);
+  }
+  return out;
 }
 
 std::string overview() {
@@ -88,6 +91,7 @@ const Command help_command{.name = "help",
                            .summary = "this text, or help of a command",
                            .options = {},
                            .run = run,
+                           .uses = 0,
                            .complete = Complete::command};
 
 }  // namespace tessera::cli

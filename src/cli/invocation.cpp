@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "backend/backend.h"
 #include "base/fs.h"
 #include "base/text.h"
 #include "tessera/error.h"
@@ -10,6 +11,12 @@
 #include "tessera/tune_db.h"
 
 namespace tessera::cli {
+namespace {
+
+constexpr int64_t kMostTopK = 1'000'000;
+
+}  // namespace
+
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
   const std::string hint = nearest(word, known);
   return hint.empty() ? "" : "; did you mean '" + hint + "'?";
@@ -20,24 +27,30 @@ std::string Invocation::value(std::string_view option, std::string_view otherwis
   return found == values.end() ? std::string(otherwise) : found->second.back();
 }
 
+std::vector<std::string> Invocation::each(std::string_view option) const {
+  const auto found = values.find(option);
+  return found == values.end() ? std::vector<std::string>() : found->second;
+}
+
 std::vector<std::string> Invocation::list(std::string_view option) const {
   std::vector<std::string> out;
-  const auto found = values.find(option);
-  if (found == values.end()) return out;
-  for (const std::string& text : found->second) {
+  for (const std::string& text : each(option)) {
+    const size_t before = out.size();
     for (std::string_view piece : split(text, ',')) {
       if (!trim(piece).empty()) out.emplace_back(trim(piece));
     }
+    if (out.size() == before)
+      throw UsageError(std::string(option) + " needs a value; '" + text + "' is none");
   }
   return out;
 }
 
-int64_t Invocation::integer(std::string_view option, int64_t otherwise, int64_t least) const {
+int64_t Invocation::integer(std::string_view option, int64_t otherwise, int64_t least, int64_t most) const {
   if (!has(option)) return otherwise;
   const auto v = parse_int(value(option));
-  if (!v || *v < least || *v > (int64_t{1} << 40)) {
-    throw UsageError(std::string(option) + " takes a whole number of at least " + std::to_string(least) +
-                     ", not '" + value(option) + "'");
+  if (!v || *v < least || *v > most) {
+    throw UsageError(std::string(option) + " takes a whole number from " + std::to_string(least) + " to " +
+                     std::to_string(most) + ", not '" + value(option) + "'");
   }
   return *v;
 }
@@ -58,22 +71,28 @@ void Invocation::no_more_words(size_t count) const {
   if (words.size() > count) throw UsageError("unexpected argument '" + words[count] + "'");
 }
 
-std::vector<SuiteRow> Invocation::suite() const {
-  SuiteOptions o;
-  o.dtype = value("--dtype");
-  o.name = value("--name");
-  for (const std::string& word : words) o.extra += (o.extra.empty() ? "" : " ") + word;
+std::vector<SuiteRow> suite_rows(const std::string& where, const SuiteOptions& options) {
   try {
-    return read_suite(value("--suite"), o);
+    return read_suite(where, options);
   } catch (const Error& e) {
     if (e.code() == ErrorCode::bad_input) throw UsageError(e.what());
     throw;
   }
 }
 
+void Invocation::refuse_row_selection() const {
+  for (const char* option : {"--name", "--dtype"}) {
+    if (has(option))
+      throw UsageError(std::string(option) +
+                       " is for the rows of a suite, and there is none; name one with --suite" +
+                       (option == std::string_view("--dtype") ? ", or write dtype= in the problem" : ""));
+  }
+}
+
 Problem Invocation::problem() const {
   if (has("--suite")) {
-    const auto rows = suite();
+    const auto rows = suite_rows(
+        value("--suite"), {.dtype = value("--dtype"), .extra = join(words, " "), .name = value("--name")});
     if (rows.size() == 1) return rows[0].problem;
     std::vector<std::string> names;
     for (const SuiteRow& row : rows) names.push_back(row.name);
@@ -82,6 +101,7 @@ Problem Invocation::problem() const {
     throw UsageError("--suite selects " + std::to_string(rows.size()) +
                      " problems; choose one with --name: " + join(names, ", ") + more);
   }
+  refuse_row_selection();
   if (words.empty())
     throw UsageError("the problem is missing, for example: 'gemm m=512 n=512 k=512 dtype=f32'");
   try {
@@ -96,19 +116,25 @@ std::string Invocation::database() const {
 
 DispatcherOptions Invocation::dispatcher_options() const {
   DispatcherOptions o;
-  o.decisions = open_decisions(database(), has("--db") && !database().empty());
   o.device = value("--device", "cpu");
   if (has("--arch")) {
     const std::string arch = value("--arch");
     o.device = arch.starts_with("null:") ? arch : "null:" + arch;
+    if (has("--device") && value("--device") != o.device)
+      throw UsageError("--device " + value("--device") + " and --arch " + arch + " contradict each other");
   }
-  o.threads = static_cast<int>(integer("--threads", 0));
+  o.threads = static_cast<int>(integer("--threads", 0, 0, kMostThreads));
+  if (has("--threads") && o.device.starts_with("cpu:") && o.device != "cpu:" + value("--threads"))
+    throw UsageError("--device " + o.device + " and --threads " + value("--threads") +
+                     " contradict each other");
   o.config = value("--config");
-  o.top_k = static_cast<int>(integer("--top-k", o.top_k, 0));
+  if (std::string why; has("--config") && !KernelConfig::parse(o.config, &why))
+    throw UsageError("--config '" + o.config + "': " + why);
+  o.top_k = static_cast<int>(integer("--top-k", o.top_k, 0, kMostTopK));
   o.background = false;  // a program that ends with its answer
   o.model = value("--model");
   o.cache_dir = value("--cache-dir");
-  o.packs = list("--pack");
+  o.packs = each("--pack");
   try {
     // A config given without a policy is meant to be used.
     o.policy = parse_policy(value("--policy", has("--config") ? "explicit" : "model"));
@@ -116,14 +142,16 @@ DispatcherOptions Invocation::dispatcher_options() const {
   if (o.policy == Policy::callback) throw UsageError("policy 'callback' exists in programs only");
   if (o.policy == Policy::explicit_config && o.config.empty())
     throw UsageError("policy 'explicit' needs --config");
-  if (has("--registry")) {
-    for (const std::string& path : list("--registry")) {
-      auto loaded = Registry::parse(read_file(path), path);
-      if (o.registry) {
-        o.registry->merge(*loaded);
-      } else {
-        o.registry = std::move(loaded);
-      }
+  if (o.policy != Policy::explicit_config && has("--config"))
+    throw UsageError("--config and --policy " + value("--policy") + " contradict each other");
+  if (o.policy != Policy::model_topk && has("--top-k")) throw UsageError("--top-k is of --policy model_topk");
+  o.decisions = open_decisions(database(), has("--db") && !database().empty());
+  for (const std::string& path : each("--registry")) {
+    auto loaded = Registry::parse(read_file(path), path);
+    if (o.registry) {
+      o.registry->merge(*loaded);
+    } else {
+      o.registry = std::move(loaded);
     }
   }
   return o;

@@ -1,6 +1,7 @@
 // One parsed command line.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -32,9 +33,11 @@ class Invocation {
   bool has(std::string_view option) const { return values.count(option) > 0; }
   bool json() const { return has("--json"); }
   std::string value(std::string_view option, std::string_view otherwise = {}) const;  // the last one given
+  std::vector<std::string> each(std::string_view option) const;                       // every one
   std::vector<std::string> list(std::string_view option) const;  // every one, split at commas
-  // UsageError below `least` or when it is no number.
-  int64_t integer(std::string_view option, int64_t otherwise, int64_t least = 0) const;
+  // UsageError outside least..most or when it is no whole number.
+  int64_t integer(std::string_view option, int64_t otherwise, int64_t least = 0,
+                  int64_t most = kMostOfInteger) const;
   double number(std::string_view option, double otherwise) const;
 
   // The words as one problem, or the row that --suite and --name select. UsageError when it cannot be read.
@@ -42,8 +45,8 @@ class Invocation {
   std::string word(size_t index, std::string_view what) const;  // UsageError "WHAT is missing"
   void no_more_words(size_t count) const;                       // UsageError when there are more
 
-  // Rows of --suite, with --dtype, --layout and the like applied.
-  std::vector<SuiteRow> suite() const;
+  // UsageError where --name or --dtype are given, which select among rows, and no suite is.
+  void refuse_row_selection() const;
 
   // The database of --db, TESSERA_DB or the cache directory; "" for --db none.
   std::string database() const;
@@ -53,9 +56,17 @@ class Invocation {
 
   // "tessera run ...", quoted for a shell.
   std::string reproduce() const;
+
+  static constexpr int64_t kMostOfInteger = 1'000'000'000;
+  static constexpr int64_t kMostJobs = 4096;
+  static constexpr int64_t kMostSeed = INT64_MAX;
 };
 
-Invocation parse_command_line(const std::vector<std::string>& argv);
+// read_suite, of which names that are unknown and rows that cannot be read are a UsageError.
+std::vector<SuiteRow> suite_rows(const std::string& where, const SuiteOptions& options);
+
+// The rest from call.argv. UsageError; what was understood until then, the command first, is there.
+void parse_command_line(Invocation& call);
 // UsageError where --device or --arch, whichever verb takes them, are words that name none.
 void check_names(const Invocation& call);
 std::string shell_quote(std::string_view text);

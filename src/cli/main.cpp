@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
   Invocation call;
   call.argv.assign(argv + 1, argv + argc);
   try {
-    call = parse_command_line(call.argv);
+    parse_command_line(call);
     if (call.has("--help")) {
       print(help_text(*call.command));
       return printed(kOk);

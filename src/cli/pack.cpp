@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "backend/backend.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "cli/output.h"
@@ -12,16 +13,17 @@ namespace tessera::cli {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"--out", "FILE", "create: the pack to write", Complete::file},
-    {"--suite", "CSV", "create: the problems of a suite; may be repeated", Complete::suite},
-    {"--name", "GLOB", "create: only these rows of the suites"},
-    {"--dtype", "T,...", "create: these element types instead of the suites'", Complete::dtype},
-    {"--prepack", "", "create: for packed B too"},
-    {"--jobs", "N", "create: compilers at once; 0 = all cores"},
-    {"--thread-counts", "N,...", "create: what is chosen with each of these numbers of threads"},
-    {"--kernels-only", "", "create: leave the decisions out"},
-    {"--cover", "PERCENT", "create: only the most chosen kernels, enough for this share of the choices"},
-    {"--add", "", "create: keep what FILE holds already"},
+    of("create", {"--out", "FILE", "the pack to write", Complete::file}),
+    of("create", many({"--suite", "CSV", "the problems of a suite; may be repeated", Complete::suite})),
+    of("create", {"--name", "GLOB", "only these rows of the suites"}),
+    of("create", many({"--dtype", "T,...", "these element types instead of the suites'", Complete::dtype})),
+    of("create", {"--prepack", "", "for packed B too"}),
+    of("create", {"--jobs", "N", "compilers at once; 0 = all cores"}),
+    of("create", many({"--thread-counts", "N,...", "what is chosen with each of these numbers of threads"})),
+    of("create", {"--kernels-only", "", "leave the decisions out"}),
+    of("create",
+       {"--cover", "PERCENT", "only the most chosen kernels, enough for this share of the choices"}),
+    of("create", {"--add", "", "keep what FILE holds already"}),
 };
 
 // problems_of, once per element type of --dtype, and again for packed B.
@@ -49,28 +51,29 @@ std::vector<int> thread_counts(const Invocation& call) {
   std::vector<int> out;
   for (const std::string& text : call.list("--thread-counts")) {
     const auto count = parse_int(text);
-    if (!count || *count < 1 || *count > 4096)
-      throw UsageError("--thread-counts takes numbers from 1 to 4096, not '" + text + "'");
+    if (!count || *count < 1 || *count > kMostThreads) {
+      throw UsageError("--thread-counts takes numbers from 1 to " + std::to_string(kMostThreads) + ", not '" +
+                       text + "'");
+    }
     out.push_back(static_cast<int>(*count));
   }
   return out;
 }
 
 double share(const Invocation& call) {
-  const int64_t percent = call.integer("--cover", 100);
-  if (percent < 1 || percent > 100) throw UsageError("--cover takes 1 to 100 percent");
-  return static_cast<double>(percent) / 100;
+  return static_cast<double>(call.integer("--cover", 100, 1, 100)) / 100;
 }
 
 int create(const Invocation& call) {
   const std::string path = call.value("--out");
   if (path.empty()) throw UsageError("--out FILE is missing");
   const std::vector<Problem> problems = wanted(call);
-  const PackKernelsOptions options{.dispatcher = call.dispatcher_options(),
-                                   .thread_counts = thread_counts(call),
-                                   .share = share(call),
-                                   .jobs = static_cast<int>(call.integer("--jobs", 0)),
-                                   .decisions = !call.has("--kernels-only")};
+  const PackKernelsOptions options{
+      .dispatcher = call.dispatcher_options(),
+      .thread_counts = thread_counts(call),
+      .share = share(call),
+      .jobs = static_cast<int>(call.integer("--jobs", 0, 0, Invocation::kMostJobs)),
+      .decisions = !call.has("--kernels-only")};
   PackWriter writer;
   if (call.has("--add")) writer.add(*Pack::open(path));
   std::unique_ptr<Progress> progress;
@@ -122,7 +125,8 @@ int check(const Invocation& call) {
 }
 
 constexpr Action kActions[] = {
-    {"create", "FILE|PROBLEM... --out FILE", "build the problems' kernels into one file", create},
+    {"create", "FILE|PROBLEM... --out FILE", "build the problems' kernels into one file", create,
+     kDispatcher},
     {"list", "FILE...", "what a pack holds", list},
     {"check", "FILE...", "every kernel against its checksum", check},
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backend/backend.h"
+#include "base/text.h"
 #include "cli/invocation.h"
 #include "core/arch_spec.h"
 #include "tessera/error.h"
@@ -11,30 +12,37 @@
 namespace tessera::cli {
 namespace {
 
-const Option* find_option(std::span<const Option> options, std::string_view name) {
-  const auto found =
-      std::find_if(options.begin(), options.end(), [&](const Option& o) { return o.name == name; });
-  return found == options.end() ? nullptr : &*found;
-}
-
-// Index of the verb: the first word that is neither a global option nor its value.
+// Index of the verb: the first word that is neither a shared option nor its value.
 size_t verb_index(const std::vector<std::string>& argv) {
+  const auto has_value = [](const std::string& word) {
+    return std::ranges::any_of(shared_options(), [&](const SharedOption& s) {
+      return s.option.name == word && !s.option.placeholder.empty();
+    });
+  };
   size_t i = 0;
-  while (i < argv.size() && argv[i].starts_with("-") && argv[i].size() > 1) {
-    const Option* option = find_option(global_options(), argv[i]);
-    i += option && !option->placeholder.empty() ? 2 : 1;
-  }
+  while (i < argv.size() && argv[i].starts_with("-") && argv[i].size() > 1) i += has_value(argv[i]) ? 2 : 1;
   return std::min(i, argv.size());
 }
 
-std::vector<std::string> option_names(const Command& c) {
-  std::vector<std::string> names;
-  for (const Option& o : c.options) names.emplace_back(o.name);
-  for (const Option& o : global_options()) names.emplace_back(o.name);
-  return names;
+std::vector<Option> all_options(const Command& c) {
+  std::vector<Option> all(c.options.begin(), c.options.end());
+  for (const SharedOption& s : shared_options()) {
+    if (find_option(c, s.option.name) == &s.option) all.push_back(s.option);
+  }
+  return all;
 }
 
-// Options of the command and the global ones into `out`; returns the positional words.
+// What CLI11 complains about: an option without its value, or a flag with one.
+UsageError complaint(const Command& c, const CLI::ParseError& e) {
+  const std::string text = e.what();
+  std::string name = text.substr(0, text.find_first_of(": "));
+  if (!name.starts_with("--")) name = "--" + name;
+  const Option* o = find_option(c, name);
+  if (!o || !dynamic_cast<const CLI::ArgumentMismatch*>(&e)) return UsageError(text);
+  return UsageError(name + (o->placeholder.empty() ? " takes no value" : " needs a value"));
+}
+
+// All options into `out`; returns the positional words.
 std::vector<std::string> parse_options(const Command& command, std::vector<std::string> args,
                                        Invocation& out) {
   CLI::App app;
@@ -42,22 +50,22 @@ std::vector<std::string> parse_options(const Command& command, std::vector<std::
   app.allow_extras();
   std::map<std::string, std::vector<std::string>> given;
   std::map<std::string, bool> flags;
-  const auto declare = [&](const Option& o) {
-    const std::string name(o.name);
+  std::vector<std::string> names;
+  for (const Option& o : all_options(command)) {
+    const std::string& name = names.emplace_back(o.name);
     if (o.placeholder.empty()) {
-      app.add_flag(name == "--help" ? "-h,--help" : name, flags[name]);
+      app.add_flag(name == "--help" ? "-h,--help" : name, flags[name])->disable_flag_override();
     } else {
       app.add_option(name, given[name])->expected(1)->take_all()->allow_extra_args(false);
     }
-  };
-  for (const Option& o : command.options) declare(o);
-  for (const Option& o : global_options()) {
-    if (!find_option(command.options, o.name)) declare(o);
   }
+  const auto end = std::find(args.begin(), args.end(), "--");  // of the options
+  std::vector<std::string> plain(end == args.end() ? end : end + 1, args.end());
+  args.erase(end, args.end());
   std::reverse(args.begin(), args.end());
   try {
     app.parse(args);
-  } catch (const CLI::ParseError& e) { throw UsageError(e.what()); }
+  } catch (const CLI::ParseError& e) { throw complaint(command, e); }
   for (const auto& [name, texts] : given) {
     if (!texts.empty()) out.values[name] = texts;
   }
@@ -68,18 +76,53 @@ std::vector<std::string> parse_options(const Command& command, std::vector<std::
   for (const std::string& word : app.remaining()) {
     if (word.starts_with("-") && word.size() > 1) {
       const std::string name = word.substr(0, word.find('='));
-      throw UsageError("unknown option '" + name + "'" + did_you_mean(name, option_names(command)));
+      throw UsageError("unknown option '" + name + "'" + did_you_mean(name, names));
     }
-    if (word != "--") words.push_back(word);
+    words.push_back(word);
   }
+  words.insert(words.end(), plain.begin(), plain.end());
   return words;
+}
+
+void choose_action(Invocation& call) {
+  const std::string verb(call.command->name);
+  std::vector<std::string> names;
+  for (const Action& a : call.command->actions) {
+    if (!a.hidden) names.emplace_back(a.name);
+  }
+  if (call.words.empty()) throw UsageError("'" + verb + "' needs one of: " + join(names, " "));
+  for (const Action& a : call.command->actions) {
+    if (a.name == call.words[0]) call.action = &a;
+  }
+  if (!call.action)
+    throw UsageError("'" + verb + "' has no '" + call.words[0] + "'" + did_you_mean(call.words[0], names));
+  call.words.erase(call.words.begin());
+}
+
+// What is given is used, has a value and contradicts nothing given before.
+void check_options(const Invocation& call) {
+  for (const auto& [name, texts] : call.values) {
+    const Option& o = *find_option(*call.command, name);
+    if (!takes(*call.command, call.action, name)) {
+      const std::string other = takers(*call.command, name);
+      throw UsageError("'" + std::string(call.command->name) +
+                       (call.action ? " " + std::string(call.action->name) : "") + "' does not take " + name +
+                       (other.empty() ? "" : ", only: " + other));
+    }
+    if (o.placeholder.empty()) continue;
+    for (const std::string& text : texts) {
+      if (trim(text).empty()) throw UsageError(name + " needs a value; '' is none");
+      if (!o.many && text != texts[0])
+        throw UsageError(
+            format("%s is given twice, '%s' and '%s'", name.c_str(), texts[0].c_str(), text.c_str()));
+    }
+  }
 }
 
 }  // namespace
 
-Invocation parse_command_line(const std::vector<std::string>& argv) {
-  Invocation out;
-  out.argv = argv;
+void parse_command_line(Invocation& call) {
+  const std::vector<std::string>& argv = call.argv;
   const size_t verb = verb_index(argv);
   std::vector<std::string> args = argv;
   std::string name = "help";
@@ -87,41 +130,28 @@ Invocation parse_command_line(const std::vector<std::string>& argv) {
     name = argv[verb];
     args.erase(args.begin() + static_cast<ptrdiff_t>(verb));
   } else if (std::find(argv.begin(), argv.end(), "--version") != argv.end()) {
-    out.command = find_command("version");
-    return out;
+    call.command = find_command("version");
+    return;
   }
-  out.command = find_command(name);
-  if (!out.command) {
+  call.command = find_command(name);
+  if (!call.command) {
     std::vector<std::string> names;
     for (const Command* c : commands()) names.emplace_back(c->name);
     throw UsageError("unknown command '" + name + "'" + did_you_mean(name, names));
   }
-  out.words = parse_options(*out.command, std::move(args), out);
-  if (out.has("--help")) return out;
-  if (!out.command->actions.empty()) {
-    std::vector<std::string> names;
-    for (const Action& a : out.command->actions) names.emplace_back(a.name);
-    if (out.words.empty())
-      throw UsageError("'" + name + "' needs one of: " + [&] {
-        std::string text;
-        for (const std::string& n : names) text += (text.empty() ? "" : " ") + n;
-        return text;
-      }());
-    for (const Action& a : out.command->actions) {
-      if (a.name == out.words[0]) out.action = &a;
-    }
-    if (!out.action) {
-      throw UsageError("'" + name + "' has no '" + out.words[0] + "'" + did_you_mean(out.words[0], names));
-    }
-    out.words.erase(out.words.begin());
+  call.words = parse_options(*call.command, std::move(args), call);
+  if (call.has("--help")) {
+    if (call.json()) throw UsageError("--help does not take --json, it is text");
+    return;
   }
-  return out;
+  if (!call.command->actions.empty()) choose_action(call);
+  check_options(call);
 }
 
 void check_names(const Invocation& call) {
   try {
     if (call.has("--device")) check_device(call.value("--device"));
-    const Option* arch = find_option(call.command->options, "--arch");
+    const Option* arch = find_option(*call.command, "--arch");
     if (!arch || arch->placeholder != "ARCH" || !call.has("--arch")) return;
     const std::string name = call.value("--arch");
     name.starts_with("null:") ? check_device(name) : static_cast<void>(find_arch(name));

@@ -1,5 +1,7 @@
 #include "cli/problems.h"
 
+#include <algorithm>
+
 #include "base/fs.h"
 #include "base/text.h"
 #include "tessera/error.h"
@@ -12,6 +14,8 @@ bool starts_problem(std::string_view word) {
   const auto words = split_words(word);
   return !words.empty() && is_op(words[0]);
 }
+
+bool is_suite(std::string_view word) { return !starts_problem(word) && word.ends_with(".csv"); }
 
 void append(std::vector<SuiteRow>& to, std::vector<SuiteRow> rows) {
   to.insert(to.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
@@ -35,10 +39,16 @@ std::vector<SuiteRow> parse_problem_list(std::string_view text, std::string_view
   return rows;
 }
 
+bool reads_suite(const Invocation& call) {
+  return call.has("--suite") ||
+         std::ranges::any_of(call.words, [](const std::string& word) { return is_suite(word); });
+}
+
 std::vector<SuiteRow> problems_of(const Invocation& call) {
   std::vector<SuiteRow> rows;
   const SuiteOptions suite_options{.dtype = call.value("--dtype"), .extra = "", .name = call.value("--name")};
-  for (const std::string& suite : call.list("--suite")) append(rows, read_suite(suite, suite_options));
+  for (const std::string& suite : call.each("--suite")) append(rows, suite_rows(suite, suite_options));
+  if (!reads_suite(call)) call.refuse_row_selection();
   for (size_t i = 0; i < call.words.size();) {
     const std::string& word = call.words[i++];
     if (starts_problem(word)) {
@@ -50,8 +60,8 @@ std::vector<SuiteRow> problems_of(const Invocation& call) {
       try {
         rows.push_back({text, Problem::parse(text)});
       } catch (const Error& e) { throw UsageError(e.what()); }
-    } else if (word.ends_with(".csv")) {
-      append(rows, read_suite(word, suite_options));
+    } else if (is_suite(word)) {
+      append(rows, suite_rows(word, suite_options));
     } else {
       append(rows, parse_problem_list(read_file(word), word));
     }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr Option kOptions[] = {
     {"--arch", "ARCH", "keep the declarations that apply to this architecture", Complete::arch},
-    {"--out", "FILE", "merge: write the JSON there instead of to stdout", Complete::file},
+    of("merge", {"--out", "FILE", "write the JSON there instead of to stdout", Complete::file}),
 };
 
 // All files merged, in order, and filtered.

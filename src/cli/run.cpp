@@ -23,12 +23,13 @@ int run(const Invocation& call) {
   const Problem problem = call.problem();
   const DispatcherOptions options = call.dispatcher_options();
   Dispatcher dispatcher(options);
-  const RunReport r = run_report(dispatcher, problem,
-                                 {.fill = call.has("--integers") ? FillKind::integers : FillKind::uniform,
-                                  .seed = static_cast<uint64_t>(call.integer("--seed", 1)),
-                                  .verify = !call.has("--no-verify"),
-                                  .budget_ms = call.number("--budget-ms", 200),
-                                  .cold = call.has("--cold")});
+  const RunReport r =
+      run_report(dispatcher, problem,
+                 {.fill = call.has("--integers") ? FillKind::integers : FillKind::uniform,
+                  .seed = static_cast<uint64_t>(call.integer("--seed", 1, 0, Invocation::kMostSeed)),
+                  .verify = !call.has("--no-verify"),
+                  .budget_ms = call.number("--budget-ms", 200),
+                  .cold = call.has("--cold")});
   const Choice& choice = r.choice;
   const Json described = dispatcher.describe();
   if (call.json()) {
@@ -67,6 +68,7 @@ const Command run_command{.name = "run",
                           .summary = "choose, compile, run, verify and time one problem",
                           .options = kOptions,
                           .run = run,
+                          .uses = kDispatcher,
                           .complete = Complete::problem};
 
 }  // namespace tessera::cli

@@ -35,7 +35,7 @@ int run(const Invocation& call) {
                         .model = d.model,
                         .strategy = call.value("--strategy", "evolution"),
                         .budget = static_cast<size_t>(call.integer("--budget", 32, 1)),
-                        .seed = static_cast<uint64_t>(call.integer("--seed", 1)),
+                        .seed = static_cast<uint64_t>(call.integer("--seed", 1, 0, Invocation::kMostSeed)),
                         .sweep = sweep_options(words)};
   const std::string database = call.has("--db") ? call.database() : "";
   finish_step_on_interrupt();
@@ -91,6 +91,7 @@ const Command search_command{
     .summary = "measure some of all legal configurations of one problem, look for the best",
     .options = kOptions,
     .run = run,
+    .uses = kDevice | kThreads | kModel | kCache | kDatabase | kJson,
     .complete = Complete::problem};
 
 }  // namespace tessera::cli

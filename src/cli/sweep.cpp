@@ -21,33 +21,36 @@ namespace tessera::cli {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"--suite", "CSV", "plan: the problems of a suite; may be repeated", Complete::suite},
-    {"--name", "GLOB", "plan: only these rows of the suites"},
-    {"--dtype", "T,...", "plan: element types instead of the suites', and of generated problems",
-     Complete::dtype},
-    {"--generate", "KIND:N",
-     "plan: N generated problems: wide, edges, linear, conv_fwd, ...; may be repeated"},
-    {"--max-gflop", "N", "plan: work of a generated problem, at most (4)"},
-    {"--layout", "L,...", "plan: layouts of generated problems", Complete::layout},
-    {"--extra", "WORDS", "plan: words added to generated problems and suites, 'prepack=b'"},
-    {"--candidates", "HOW", "plan: all random:N stratified:N guided:N (all)"},
-    {"--kernels", "N", "plan: so many kernels at most, those that serve the most problems"},
-    {"--only", "GLOB", "plan: only configurations whose text form matches"},
-    {"--limit", "N", "plan: the first N problems"},
-    {"--seed", "N", "plan: of generators and choices"},
-    {"--shard", "I/N", "run: the I-th of N parts, from 1; else from the variables of Slurm or MPI"},
-    {"--stage", "S", "run: compile, measure or all (all)"},
-    {"--jobs", "N", "run: compilers at once; 0 = all cores"},
-    {"--cores", "LIST", "run: measure on each of these cores at once: 0,2,4-7; all: on each physical one"},
-    {"--ready", "", "run: leave alone what another run has not compiled yet"},
-    {"--retry", "OUTCOME,...", "run: measure again what ended so: failed, crashed, timed_out, wrong, ..."},
-    {"--budget", "TIME", "run: start nothing new after so long: 90s 20m 2h"},
-    {"--limit-s", "S", "run: seconds one configuration may take to give a sign of life (10)"},
-    {"--group", "N", "run: configurations timed in turn (64)"},
-    {"--batch", "N", "run: such groups that one child measures (1; 16 on a GPU, which is slow to open)"},
-    {"--budget-ms", "MS", "run: measuring time of each configuration, at most (10)"},
-    {"--cold", "", "run: measure with swept caches"},
-    {"--repeat", "N", "run: times that a disturbed group is measured again, at most (2)"},
+    of("plan", many({"--suite", "CSV", "the problems of a suite; may be repeated", Complete::suite})),
+    of("plan", {"--name", "GLOB", "only these rows of the suites"}),
+    of("plan", many({"--dtype", "T,...", "element types instead of the suites', and of generated problems",
+                     Complete::dtype})),
+    of("plan", many({"--generate", "KIND:N",
+                     "N generated problems: wide, edges, linear, conv_fwd, ...; may be repeated"})),
+    of("plan", {"--max-gflop", "N", "work of a generated problem, at most (4)"}),
+    of("plan", many({"--layout", "L,...", "layouts of generated problems", Complete::layout})),
+    of("plan", {"--extra", "WORDS", "words added to generated problems and suites, 'prepack=b'"}),
+    of("plan", {"--candidates", "HOW", "all random:N stratified:N guided:N (all)"}),
+    of("plan", {"--kernels", "N", "so many kernels at most, those that serve the most problems"}),
+    of("plan", {"--only", "GLOB", "only configurations whose text form matches"}),
+    of("plan", {"--limit", "N", "the first N problems"}),
+    of("plan", {"--seed", "N", "of generators and choices"}),
+    of("run", {"--shard", "I/N", "the I-th of N parts, from 1; else from the variables of Slurm or MPI"}),
+    of("run", {"--stage", "S", "compile, measure or all (all)"}),
+    of("run", {"--jobs", "N", "compilers at once; 0 = all cores"}),
+    of("run",
+       {"--cores", "LIST", "measure on each of these cores at once: 0,2,4-7; all: on each physical one"}),
+    of("run", {"--ready", "", "leave alone what another run has not compiled yet"}),
+    of("run", many({"--retry", "OUTCOME,...",
+                    "measure again what ended so: failed, crashed, timed_out, wrong, ..."})),
+    of("run", {"--budget", "TIME", "start nothing new after so long: 90s 20m 2h"}),
+    of("run", {"--limit-s", "S", "seconds one configuration may take to give a sign of life (10)"}),
+    of("run", {"--group", "N", "configurations timed in turn (64)"}),
+    of("run",
+       {"--batch", "N", "such groups that one child measures (1; 16 on a GPU, which is slow to open)"}),
+    of("run", {"--budget-ms", "MS", "measuring time of each configuration, at most (10)"}),
+    of("run", {"--cold", "", "measure with swept caches"}),
+    of("run", {"--repeat", "N", "times that a disturbed group is measured again, at most (2)"}),
 };
 
 // Schedulers that tell each of their processes which of how many it is.
@@ -88,19 +91,26 @@ int plan(const Invocation& call) {
   const auto append = [&](std::vector<SuiteRow> more) {
     rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   };
-  for (const std::string& suite : call.list("--suite")) {
+  for (const std::string& suite : call.each("--suite")) {
     for (const std::string& dtype : dtypes.empty() ? std::vector<std::string>{""} : dtypes)
       append(
-          read_suite(suite, {.dtype = dtype, .extra = call.value("--extra"), .name = call.value("--name")}));
+          suite_rows(suite, {.dtype = dtype, .extra = call.value("--extra"), .name = call.value("--name")}));
   }
+  // What selects among rows of suites and says of what types problems are generated says nothing of others.
+  if (call.has("--generate")) rest.values.erase("--dtype");
+  if (!reads_suite(rest)) rest.refuse_row_selection();
   rest.values.erase("--suite");
+  if (!reads_suite(rest)) {
+    rest.values.erase("--name");
+    rest.values.erase("--dtype");
+  }
   if (!rest.words.empty()) append(problems_of(rest));
   GeneratorOptions g;
   if (!dtypes.empty()) g.dtypes = dtypes;
   if (call.has("--layout")) g.layouts = call.list("--layout");
   g.extra = call.value("--extra");
   g.max_flops = call.number("--max-gflop", g.max_flops / 1e9) * 1e9;
-  g.seed = static_cast<uint64_t>(call.integer("--seed", 1));
+  g.seed = static_cast<uint64_t>(call.integer("--seed", 1, 0, Invocation::kMostSeed));
   try {
     for (const std::string& spec : call.list("--generate")) append(generate_problems(spec, g));
   } catch (const Error& e) { throw UsageError(e.what()); }
@@ -230,11 +240,12 @@ int worker(const Invocation&) {
 }
 
 constexpr Action kActions[] = {
-    {"plan", "DIR FILE|PROBLEM...", "writes down which configurations to measure on which problems", plan},
-    {"run", "DIR", "compiles and measures; goes on where it was stopped", run},
+    {"plan", "DIR FILE|PROBLEM...", "writes down which configurations to measure on which problems", plan,
+     kDevice | kThreads | kModel | kJson},
+    {"run", "DIR", "compiles and measures; goes on where it was stopped", run, kCache | kJson},
     {"status", "DIR", "what is measured, and what went wrong", status},
     {"merge", "DIR FROM...", "several sweeps or their shards as one", merge},
-    {"worker", "", "one group of measurements, as `run` starts it", worker, true},
+    {"worker", "", "one group of measurements, as `run` starts it", worker, 0, true},
 };
 
 }  // namespace

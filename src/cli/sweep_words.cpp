@@ -40,7 +40,7 @@ SweepOptions sweep_options(const Invocation& call) {
   SweepOptions o;
   o.worker = {std::filesystem::read_symlink("/proc/self/exe"), "sweep", "worker"};
   o.cache_dir = call.value("--cache-dir");
-  o.jobs = static_cast<int>(call.integer("--jobs", 0));
+  o.jobs = static_cast<int>(call.integer("--jobs", 0, 0, Invocation::kMostJobs));
   o.budget_s = duration(call);
   o.limit_s = call.number("--limit-s", o.limit_s);
   o.group = static_cast<size_t>(call.integer("--group", static_cast<int64_t>(o.group), 1));

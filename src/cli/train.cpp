@@ -46,7 +46,7 @@ int run(const Invocation& call) {
   o.softness = call.number("--softness", o.softness);
   o.level = call.number("--level", o.level);
   o.least = call.number("--least", o.least);
-  o.seed = static_cast<uint64_t>(call.integer("--seed", 1));
+  o.seed = static_cast<uint64_t>(call.integer("--seed", 1, 0, Invocation::kMostSeed));
   if (call.has("--from"))
     o.start = LearnedModel::parse(read_file(call.value("--from")), call.value("--from"));
   const TrainResult result = train(data, o, [&](int trees, double regret) {
@@ -81,6 +81,7 @@ const Command train_command{.name = "train",
                             .words = "",
                             .summary = "a model from stored measurements (needs XGBoost)",
                             .options = kOptions,
-                            .run = run};
+                            .run = run,
+                            .uses = kDatabase | kJson};
 
 }  // namespace tessera::cli

@@ -10,7 +10,7 @@ namespace tessera::cli {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"--suite", "CSV", "the problems of a suite; may be repeated", Complete::suite},
+    many({"--suite", "CSV", "the problems of a suite; may be repeated", Complete::suite}),
     {"--name", "GLOB", "only these rows of the suites"},
     {"--dtype", "T", "element types instead of the suites'", Complete::dtype},
     {"--candidates", "HOW", "all random:N stratified:N guided:N (guided:32)"},
@@ -65,6 +65,7 @@ const Command tune_command{.name = "tune",
                            .summary = "measure configurations of the problems and store the winners",
                            .options = kOptions,
                            .run = run,
+                           .uses = kDevice | kThreads | kModel | kCache | kDatabase | kJson,
                            .complete = Complete::file};
 
 }  // namespace tessera::cli

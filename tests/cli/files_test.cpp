@@ -27,8 +27,6 @@ TEST_F(Files, GenerateWritesASet) {
   EXPECT_TRUE(json_of("registry check " + path("set/registry.json")).at("valid").as_bool());
   text_of(arguments + " --out " + path("set"), 1);  // not empty any more
   EXPECT_TRUE(has(text_of("generate --preselected list"), "essential"));
-  EXPECT_TRUE(has(text_of("generate --dtype f32 --out " + path("x") + " --preselected latencyy", 1),
-                  "did you mean 'latency'"));
   text_of("generate --dtype f32", 2);
   EXPECT_FALSE(path_exists(path("x")));
 }

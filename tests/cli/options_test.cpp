@@ -1,0 +1,142 @@
+// What the command line takes and what it refuses: every refusal is exit status 2 and names the option.
+#include "base/fs.h"
+#include "program.h"
+
+namespace tessera {
+namespace {
+
+const std::string kPlain = std::string(kProblem) + " ";
+
+// A usage error that says `part`.
+void refused(const std::string& arguments, std::string_view part) {
+  const std::string text = text_of(arguments, 2);
+  EXPECT_TRUE(text.starts_with("error: ") && has(text, part) && has(text, "\nusage: tessera "))
+      << arguments << '\n'
+      << text;
+}
+
+class Options : public testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return dir_.path() + '/' + name; }
+
+  TempDir dir_{temp_directory()};
+};
+
+TEST_F(Options, RowSelectionNeedsASuite) {
+  write_file(path("list.txt"), "gemm m=20 n=24 k=28 dtype=f32\n");
+  for (const char* verb :
+       {"run ", "explain ", "emit ", "search ", "bench ", "build ", "tune ", "pack create --out x "}) {
+    refused(verb + kPlain + "--dtype bf16", "--dtype is for the rows of a suite");
+    refused(verb + kPlain + "--name odd", "--name is for the rows of a suite");
+  }
+  refused("build " + path("list.txt") + " --dtype zz", "--dtype is for the rows of a suite");
+  refused("sweep plan " + path("plan") + ' ' + kPlain + "--dtype f32", "--dtype is for the rows of a suite");
+  refused("sweep plan " + path("plan") + " --generate wide:1 --name odd",
+          "--name is for the rows of a suite");
+  EXPECT_EQ(json_of("sweep plan " + path("plan") +
+                    " --generate linear:1 --dtype f32 --threads 1 --candidates random:1 " + kPlain)
+                .at("problems")
+                .as_int(),
+            2);
+}
+
+TEST_F(Options, RowsThatAreNotThereAreUsageErrors) {
+  for (const char* verb : {"run", "explain", "emit", "bench", "build", "tune", "pack create --out x"}) {
+    refused(std::string(verb) + " --suite cpu_gemm --name nope", "nope");
+    refused(std::string(verb) + " --suite cpu_gemm --name bert-base.fc1_b1 --dtype zz", "zz");
+  }
+}
+
+TEST_F(Options, EmptyValuesAreRefused) {
+  for (const char* option : {"--registry", "--model", "--pack", "--db", "--cache-dir", "--config", "--suite"})
+    refused("run " + kPlain + option + " ''", std::string(option) + " needs a value");
+  for (const char* option : {"--preselected", "--config-file", "--out"})
+    refused("generate --dtype f32 --out " + path("set") + ' ' + option + " ' '", "needs a value");
+  refused("generate --out x --dtype ,", "--dtype needs a value");
+  refused("bench " + kPlain + "--csv=", "--csv needs a value");
+}
+
+TEST_F(Options, UnusedOptionsAreRefused) {
+  refused("generate --dtype f32 --out x --device null:gfx942", "'generate' does not take --device");
+  refused("generate --dtype f32 --out x --config cpu_packed", "'generate' does not take --config");
+  refused("arch list --threads 2", "'arch list' does not take --threads");
+  for (const char* option : {"--model", "--db", "--registry"})
+    refused(std::string("doctor ") + option + " /nonexist", std::string("'doctor' does not take ") + option);
+  refused("registry list --out x " + path("a"), "does not take --out, only: merge");
+  refused("cache stats --repair", "does not take --repair, only: verify");
+  refused("pack list --suite cpu_gemm", "does not take --suite, only: create");
+  refused("sweep run " + path("a") + " --device cpu", "does not take --device, only: plan");
+  refused("db import x --outcome ok", "does not take --outcome");
+  refused("version --threads 2", "does not take --threads");
+  for (const char* verb : {"help", "help run", "completion bash"})
+    refused(std::string(verb) + " --json", "does not take --json");
+  refused("run --help --json", "--help does not take --json");
+}
+
+TEST_F(Options, ContradictionsAreRefused) {
+  refused("explain " + kPlain + "--device null:gfx942 --arch gfx90a", "contradict");
+  refused("explain " + kPlain + "--device cpu --arch gfx90a", "contradict");
+  json_of("explain " + kPlain + "--top 1 --device null:gfx90a --arch gfx90a");
+  refused("run " + kPlain + "--device cpu:4 --threads 2", "contradict");
+  EXPECT_EQ(json_of("run " + kPlain + "--budget-ms 0 --device cpu:1 --threads 1").at("device").as_string(),
+            "cpu:1");
+  refused("run --suite cpu_gemm --suite gemm --name x", "--suite is given twice");
+  refused("run " + kPlain + "--threads 1 --threads 2", "--threads is given twice");
+  refused("run " + kPlain + "--policy model --config cpu_packed", "contradict");
+  refused("run " + kPlain + "--top-k 3", "--top-k is of --policy model_topk");
+  refused("explain " + kPlain + "--time --arch gfx942", "runs no kernels that could be timed");
+}
+
+TEST_F(Options, NumbersHaveRanges) {
+  refused("run " + kPlain + "--threads 4294967296", "--threads takes a whole number from 0 to 4096");
+  refused("run " + kPlain + "--threads 99999999", "from 0 to 4096");
+  refused("run " + kPlain + "--policy model_topk --top-k 4294967297",
+          "--top-k takes a whole number from 0 to");
+  refused("explain " + kPlain + "--top 99999999999999999999", "--top takes a whole number from 0 to");
+  refused("build " + kPlain + "--jobs 3000000000", "--jobs takes a whole number from 0 to");
+  refused("generate --dtype f32 --out x --jobs 3000000000", "--jobs takes a whole number from 0 to");
+  refused("sweep run " + path("a") + " --jobs 3000000000", "--jobs takes a whole number from 0 to");
+  refused("sweep run " + path("a") + " --repeat 4294967297", "--repeat takes a whole number from 0 to");
+  json_of("run " + kPlain + "--threads 1 --budget-ms 0 --seed 9223372036854775807");
+}
+
+TEST_F(Options, UnknownWordsAreRefused) {
+  refused("generate --out x --dtype f32 --variant odd", "unknown variant 'odd'; one of standard");
+  refused("generate --out x --dtype f32 --preselected latencyy", "did you mean 'latency'");
+  refused("generate --out x --dtype f99", "f99");
+  refused("generate --out x --dtype f32 --layout xyz", "xyz");
+  refused("run " + kPlain + "--config foo", "--config 'foo': ");
+}
+
+TEST_F(Options, MistakesShowTheUsageOfTheVerb) {
+  EXPECT_TRUE(has(text_of("explain --top", 2), "error: --top needs a value\nusage: tessera explain "));
+  EXPECT_TRUE(has(text_of("explain --bogus", 2), "error: unknown option '--bogus'\nusage: tessera explain "));
+  EXPECT_TRUE(has(text_of("arch foo", 2), "\nusage: tessera arch list|show|check "));
+  EXPECT_TRUE(has(text_of("run --json=3 " + kPlain, 2), "error: --json takes no value\nusage: tessera run "));
+  EXPECT_TRUE(has(text_of("bogus", 2), "\nusage: tessera COMMAND "));
+}
+
+TEST_F(Options, TwoDashesEndTheOptions) {
+  const std::string text = text_of("run --threads 1 --budget-ms 0 -- gemm m=20 n=24 k=28 dtype=f32");
+  EXPECT_TRUE(has(text, "problem   gemm m=20 n=24 k=28 dtype=f32")) << text;
+  // What follows is never an option.
+  EXPECT_TRUE(has(text_of("arch check -- --json", 1), "cannot read '--json'"));
+}
+
+// Files are named as they are; only options that list words are split.
+TEST_F(Options, PathsMayHaveCommas) {
+  make_directories(path("a,b"));
+  write_file(path("a,b/r,1.txt"), "any *\n");
+  const std::string threads = "--threads 1 --budget-ms 0 ";
+  json_of("run " + kPlain + threads + "--registry " + path("a,b/r,1.txt"));
+  text_of(std::string("pack create ") + kUnpackedProblem + " --threads 1 --out " + path("a,b/k.pack"));
+  EXPECT_TRUE(json_of(std::string("run ") + kUnpackedProblem + ' ' + threads + "--cache-dir " +
+                      path("empty") + " --pack " + path("a,b/k.pack"))
+                  .at("cached")
+                  .as_bool());
+  write_file(path("a,b/s.csv"), read_file(TESSERA_SOURCE_DIR "/suites/demo_bert_base.csv"));
+  EXPECT_GT(json_of("build --threads 1 --dtype f32 --suite " + path("a,b/s.csv")).at("built").as_int(), 0);
+}
+
+}  // namespace
+}  // namespace tessera
