@@ -140,10 +140,8 @@ int run(const Invocation& call) {
   for (const BenchRow& row : results) {
     if (row.error.empty()) continue;
     failed = true;
-    std::fprintf(stderr, "error: %s: %s\nreproduce: tessera run %s --device %s --threads %d%s\n",
-                 row.name.c_str(), row.error.c_str(), shell_quote(to_string(row.problem)).c_str(),
-                 options.device.c_str(), options.threads,
-                 row.config.empty() ? "" : (" --config " + shell_quote(row.config)).c_str());
+    std::fprintf(stderr, "error: %s: %s\nreproduce: %s\n", row.name.c_str(), row.error.c_str(),
+                 call.reproduce("run", row.problem, {}, row.config).c_str());
   }
   if (interrupted()) std::fprintf(stderr, "measured %zu of %zu problems\n", results.size(), rows.size());
   return failed ? kFailed : kOk;

@@ -39,8 +39,8 @@ int run(const Invocation& call) {
     ++failed;
     const std::string text = to_string(problems[i]);
     failures.push(Json::object({{"problem", text}, {"error", errors[i]}}));
-    std::fprintf(stderr, "error: %s\nreproduce: tessera build %s\n", errors[i].c_str(),
-                 shell_quote(text).c_str());
+    std::fprintf(stderr, "error: %s\nreproduce: %s\n", errors[i].c_str(),
+                 call.reproduce("build", problems[i]).c_str());
   }
   const std::string dir = dispatcher.describe().at("cache_dir").as_string();
   if (call.json()) {

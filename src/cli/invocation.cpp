@@ -174,4 +174,21 @@ std::string Invocation::reproduce() const {
   return out;
 }
 
+std::string Invocation::reproduce(std::string_view verb, const Problem& problem,
+                                  std::initializer_list<std::string_view> own,
+                                  const std::string& config) const {
+  std::string out = "tessera " + std::string(verb) + ' ' + shell_quote(to_string(problem));
+  const auto add = [&](std::string_view option) {
+    for (const std::string& text : each(option))
+      out += ' ' + std::string(option) + (text.empty() ? "" : ' ' + shell_quote(text));
+  };
+  for (const auto& [use, option] : shared_options()) {
+    const bool chose = option.name == "--config" || option.name == "--policy" || option.name == "--top-k";
+    if (!option.placeholder.empty() && (config.empty() || !chose)) add(option.name);
+  }
+  if (!config.empty()) out += " --config " + shell_quote(config);
+  for (std::string_view option : own) add(option);
+  return out;
+}
+
 }  // namespace tessera::cli

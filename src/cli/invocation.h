@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -54,8 +55,13 @@ class Invocation {
   // Dispatcher options from the global ones; --arch plans for another device.
   DispatcherOptions dispatcher_options() const;
 
-  // "tessera run ...", quoted for a shell.
+  // "tessera run ...", quoted for a shell: this call, as typed.
   std::string reproduce() const;
+  // The call that repeats what this one did with a single problem: `verb` with the shared options of this
+  // call and those of its own that are named. A config that was chosen stands for the options that chose it.
+  std::string reproduce(std::string_view verb, const Problem& problem,
+                        std::initializer_list<std::string_view> own = {},
+                        const std::string& config = {}) const;
 
   static constexpr int64_t kMostOfInteger = 1'000'000'000;
   static constexpr int64_t kMostJobs = 4096;

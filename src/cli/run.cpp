@@ -53,11 +53,8 @@ int run(const Invocation& call) {
     }
   }
   if (r.verified || call.has("--no-verify")) return kOk;
-  std::fprintf(stderr,
-               "error: wrong result: %s\nreproduce: tessera run %s --device %s --threads %d --config %s%s\n",
-               r.verification.failure.c_str(), shell_quote(to_string(problem)).c_str(),
-               options.device.c_str(), options.threads, shell_quote(to_string(choice.config)).c_str(),
-               call.has("--integers") ? " --integers" : "");
+  std::fprintf(stderr, "error: wrong result: %s\nreproduce: %s\n", r.verification.failure.c_str(),
+               call.reproduce("run", problem, {"--integers", "--seed"}, to_string(choice.config)).c_str());
   return kFailed;
 }
 

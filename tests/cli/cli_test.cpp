@@ -1,6 +1,8 @@
 // The program itself: what it prints, where, and with which exit status.
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/fs.h"
 #include "program.h"
 
@@ -147,6 +149,30 @@ TEST(Cli, FailuresExitWithOneAndReproduce) {
   EXPECT_TRUE(has(text, "error: ")) << text;
   EXPECT_TRUE(has(text, "reproduce: tessera run 'gemm m=20 n=24 k=28 dtype=f32' --device null:x86_avx2"))
       << text;
+}
+
+// The line repeats the failure, with all that the first call was told.
+TEST(Cli, ReproducingCommandsReproduce) {
+  TempDir dir(temp_directory());
+  write_file(dir.path() + "/none.txt", "exact cpu_packed tile=6x40 inst=1x16x1\n");
+  const std::string registry = " --registry " + dir.path() + "/none.txt";
+  const std::string bad_config = " --config 'cpu_packed tile=6x40'";
+  for (const std::string& options :
+       {std::string(" --device null:gfx942"), bad_config, registry + " --threads 1"}) {
+    for (const char* verb : {"build ", "bench --quiet "}) {
+      const std::string first = text_of(verb + std::string(kProblem) + options, 1);
+      const size_t at = first.find("reproduce: tessera ");
+      ASSERT_NE(at, first.npos) << first;
+      const std::string line = first.substr(at + 19, first.find('\n', at) - at - 19);
+      const std::string second = text_of(line, 1);
+      const auto why = [](const std::string& text) {  // without the row's name
+        const size_t colon = text.find("unsupported: ");
+        return text.substr(std::min(colon, text.size()),
+                           text.find('\n', std::min(colon, text.size())) - colon);
+      };
+      EXPECT_EQ(why(first), why(second)) << line;
+    }
+  }
 }
 
 TEST(Cli, OperandsBeyondTheMemoryAreRefusedBeforeTheyAreFilled) {
