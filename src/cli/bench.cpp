@@ -75,6 +75,7 @@ std::string table_text(const std::vector<BenchRow>& rows,
 int run(const Invocation& call) {
   const std::vector<SuiteRow> rows = problems(call);
   const DispatcherOptions options = call.dispatcher_options();
+  const std::string csv = call.output("--csv");
   std::vector<std::shared_ptr<const Peer>> peers;
   for (const std::string& name : call.list("--peers")) {
     try {
@@ -113,7 +114,9 @@ int run(const Invocation& call) {
       results.push_back(std::move(result));
     }
   }
-  if (call.has("--csv")) write_file_whole(call.value("--csv"), to_csv(results));
+  const std::exception_ptr unwritten = failure_of([&] {
+    if (!csv.empty()) write_file_whole(csv, to_csv(results));
+  });
   const Json summary = bench_summary(results);
   if (call.json()) {
     Json out = Json::array();
@@ -143,6 +146,7 @@ int run(const Invocation& call) {
     std::fprintf(stderr, "error: %s: %s\nreproduce: %s\n", row.name.c_str(), row.error.c_str(),
                  call.reproduce("run", row.problem, {}, row.config).c_str());
   }
+  if (unwritten) std::rethrow_exception(unwritten);
   if (interrupted()) std::fprintf(stderr, "measured %zu of %zu problems\n", results.size(), rows.size());
   return failed ? kFailed : kOk;
 }

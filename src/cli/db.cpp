@@ -127,6 +127,7 @@ int export_to(const Invocation& call) {
   if (!path.ends_with(".csv") && !path.ends_with(".json") && !path.ends_with(".times"))
     throw UsageError("the file's name ends with .csv, .json or .times");
   const MeasurementFilter f = filter(call);
+  check_writable(path);
   const Database db = open(call, Database::Mode::read);
   if (path.ends_with(".csv")) {
     write_file_whole(path, csv(db, f));

@@ -43,14 +43,17 @@ int run(const Invocation& call) {
   if (options.sweep.shards > 1 && options.directory.empty())
     throw UsageError("--shard needs --directory, where the parts meet");
   if (call.has("--peer")) options.peer = Peer::load(call.value("--peer"));
+  const std::string csv = call.output("--csv"), html = call.output("--html");
   finish_step_on_interrupt();
   Evaluation e;
   {
     SweepBars bars(call);
     e = evaluate(data, fold, model, options, std::ref(bars));
   }
-  if (call.has("--csv")) write_file_whole(call.value("--csv"), to_csv(e));
-  if (call.has("--html")) write_file_whole(call.value("--html"), to_html(e));
+  const std::exception_ptr unwritten = failure_of([&] {
+    if (!csv.empty()) write_file_whole(csv, to_csv(e));
+    if (!html.empty()) write_file_whole(html, to_html(e));
+  });
   const Json all = to_json(e);
   if (call.json()) {
     print_json(all);
@@ -71,6 +74,7 @@ int run(const Invocation& call) {
     print(table.text());
     if (e.left_out) print(std::to_string(e.left_out) + " problems were left out: no fresh time");
   }
+  if (unwritten) std::rethrow_exception(unwritten);
   return stop_requested() ? interrupted_status() : kOk;
 }
 

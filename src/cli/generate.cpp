@@ -1,8 +1,10 @@
 #include "runtime/generate.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
+#include "base/fs.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "cli/invocation.h"
@@ -77,6 +79,10 @@ int run(const Invocation& call) {
   o.out = call.value("--out");
   o.jobs = static_cast<int>(call.integer("--jobs", 0, 0, Invocation::kMostJobs));
   check_words(o);
+  if (path_exists(o.out) && !std::filesystem::is_directory(o.out)) {
+    throw Error(ErrorCode::io, "cannot write to '" + o.out + "': it is a file",
+                "name a directory that is missing or empty");
+  }
   GenerateResult result;
   {
     std::unique_ptr<Progress> progress;

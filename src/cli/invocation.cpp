@@ -157,6 +157,12 @@ DispatcherOptions Invocation::dispatcher_options() const {
   return o;
 }
 
+std::string Invocation::output(std::string_view option) const {
+  std::string path = value(option);
+  if (has(option)) check_writable(path);
+  return path;
+}
+
 std::string shell_quote(std::string_view text) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

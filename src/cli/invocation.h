@@ -55,6 +55,10 @@ class Invocation {
   // Dispatcher options from the global ones; --arch plans for another device.
   DispatcherOptions dispatcher_options() const;
 
+  // The file that `option` names, to be written after long work; "" when it is not given. Error(io) where it
+  // could not be written.
+  std::string output(std::string_view option) const;
+
   // "tessera run ...", quoted for a shell: this call, as typed.
   std::string reproduce() const;
   // The call that repeats what this one did with a single problem: `verb` with the shared options of this

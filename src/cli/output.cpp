@@ -48,6 +48,13 @@ void print(std::string_view text) {
 
 void print_json(const Json& json) { print(json.dump(2)); }
 
+std::exception_ptr failure_of(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (...) { return std::current_exception(); }
+  return nullptr;
+}
+
 std::string us_text(double us) {
   if (us < 1) return format("%.0f ns", us * 1e3);
   if (us < 1e3) return format("%.3g us", us);

@@ -1,6 +1,8 @@
 // Tables and lines on stdout.
 #pragma once
 
+#include <exception>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +24,10 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-void print(std::string_view text);     // and a line feed, unless it ends with one
-void print_json(const Json& json);     // indented
+void print(std::string_view text);  // and a line feed, unless it ends with one
+void print_json(const Json& json);  // indented
+// What `write` throws, to be thrown again once the results are printed: they are worth more than their file.
+std::exception_ptr failure_of(const std::function<void()>& write);
 std::string us_text(double us);        // "12.3 us", "4.56 ms"
 std::string bytes_text(double bytes);  // "1.5 MiB"
 

@@ -65,8 +65,7 @@ double share(const Invocation& call) {
 }
 
 int create(const Invocation& call) {
-  const std::string path = call.value("--out");
-  if (path.empty()) throw UsageError("--out FILE is missing");
+  if (!call.has("--out")) throw UsageError("--out FILE is missing");
   const std::vector<Problem> problems = wanted(call);
   const PackKernelsOptions options{
       .dispatcher = call.dispatcher_options(),
@@ -74,6 +73,7 @@ int create(const Invocation& call) {
       .share = share(call),
       .jobs = static_cast<int>(call.integer("--jobs", 0, 0, Invocation::kMostJobs)),
       .decisions = !call.has("--kernels-only")};
+  const std::string path = call.output("--out");
   PackWriter writer;
   if (call.has("--add")) writer.add(*Pack::open(path));
   std::unique_ptr<Progress> progress;

@@ -54,9 +54,10 @@ int check(const Invocation& call) {
 }
 
 int merge(const Invocation& call) {
+  const std::string out = call.output("--out");
   const Json json = load(call)->to_json();
-  if (call.has("--out")) {
-    write_file_whole(call.value("--out"), json.dump(2) + "\n");
+  if (!out.empty()) {
+    write_file_whole(out, json.dump(2) + "\n");
   } else {
     print_json(json);
   }

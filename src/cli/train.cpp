@@ -1,6 +1,7 @@
 #include "tune/train.h"
 
 #include <cstdio>
+#include <filesystem>
 
 #include "base/fs.h"
 #include "base/interrupt.h"
@@ -49,12 +50,15 @@ int run(const Invocation& call) {
   o.seed = static_cast<uint64_t>(call.integer("--seed", 1, 0, Invocation::kMostSeed));
   if (call.has("--from"))
     o.start = LearnedModel::parse(read_file(call.value("--from")), call.value("--from"));
+  const std::string out = call.value("--out", "models/" + data.arch.name + "/" + data.operation + ".model");
+  if (const std::string folder = std::filesystem::path(out).parent_path(); !folder.empty())
+    make_directories(folder);
+  check_writable(out);
   const TrainResult result = train(data, o, [&](int trees, double regret) {
     throw_if_interrupted();
     if (!call.has("--quiet") && trees % 50 == 0)
       std::fprintf(stderr, "training: %d trees, choices lose %.2f%%\n", trees, 100 * regret);
   });
-  const std::string out = call.value("--out", "models/" + data.arch.name + "/" + data.operation + ".model");
   write_model(result, out);
   if (call.json()) {
     print_json(result.manifest);

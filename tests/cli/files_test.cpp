@@ -27,6 +27,8 @@ TEST_F(Files, GenerateWritesASet) {
   EXPECT_TRUE(json_of("registry check " + path("set/registry.json")).at("valid").as_bool());
   text_of(arguments + " --out " + path("set"), 1);  // not empty any more
   EXPECT_TRUE(has(text_of("generate --preselected list"), "essential"));
+  write_file(path("taken"), "");
+  EXPECT_TRUE(has(text_of("generate --dtype f32 --out " + path("taken"), 1), "it is a file"));
   text_of("generate --dtype f32", 2);
   EXPECT_FALSE(path_exists(path("x")));
 }
@@ -83,6 +85,32 @@ TEST_F(Files, PackRunsWithAnEmptyPath) {
       "", 60, {"PATH=" + dir_.path(), "TESSERA_CXX=", "CXX=", "TESSERA_CACHE_DIR=" + path("empty")});
   EXPECT_TRUE(r.ok()) << r.out;
   EXPECT_TRUE(has(r.out, "from pack") && has(r.out, "right")) << r.out;
+}
+
+// Before anything is built or measured: the compiler of these would fail.
+TEST_F(Files, OutputPathsAreCheckedFirst) {
+  Variable no_compiler("TESSERA_CXX", "/nonexistent"), empty("TESSERA_CACHE_DIR", path("empty"));
+  const std::string problem = std::string(kUnpackedProblem) + " --threads 1 ";
+  for (const std::string& command :
+       {"bench " + problem + "--csv ", "bench --json " + problem + "--csv ",
+        "pack create " + problem + "--out ", std::string("registry merge absent --out ")}) {
+    const std::string absent = text_of(command + path("no/x.csv"), 1);
+    EXPECT_TRUE(has(absent, "error: io: cannot write '" + path("no/x.csv") + "': there is no directory '" +
+                                path("no") + "'; create it, or name another file"))
+        << absent;
+    const std::string directory = text_of(command + dir_.path(), 1);
+    EXPECT_TRUE(has(directory, "cannot write '" + dir_.path() + "': it is a directory; name a file in it"))
+        << directory;
+  }
+}
+
+TEST_F(Files, ResultsArePrintedWhereTheirFileCannotBeWritten) {
+  const Outcome o =
+      shell(std::string("bench ") + kProblem + " --threads 1 --budget-ms 1 --json --csv /dev/full", false);
+  EXPECT_EQ(o.status, 1);
+  EXPECT_EQ(Json::parse(o.text).at("rows").size(), 1u);
+  EXPECT_TRUE(has(text_of(std::string("bench ") + kProblem + " --threads 1 --budget-ms 1 --csv /dev/full", 1),
+                  "cannot write '/dev/full': No space left"));
 }
 
 TEST_F(Files, OutputFilesHaveTheModeThatTheUmaskLeaves) {
