@@ -135,14 +135,16 @@ void cache(const Invocation& call, Findings& out) {
     KernelCache cache({.directory = call.value("--cache-dir"), .packs = {}});
     const Json s = cache.stats();
     const std::string why = path_exists(cache.directory()) ? why_untrusted(cache.directory()) : "";
-    const bool read_only = s.at("read_only").as_bool();
-    out.push_back({"kernel cache", !why.empty() || read_only ? State::warn : State::ok,
-                   cache.directory() + ": " + std::to_string(s.at("entries").as_int()) + " kernels, " +
-                       bytes_text(static_cast<double>(s.at("bytes").as_int())) +
-                       (why.empty() ? "" : "; " + why) + (read_only ? "; read-only" : ""),
-                   why.empty() && !read_only
-                       ? ""
-                       : "chown and chmod go-w it, or choose another with TESSERA_CACHE_DIR"});
+    const std::string unwritable = why.empty() ? cache.why_unwritable() : "";
+    const State state = !unwritable.empty() ? State::fail : !why.empty() ? State::warn : State::ok;
+    out.push_back(
+        {"kernel cache", state,
+         cache.directory() + ": " + std::to_string(s.at("entries").as_int()) + " kernels, " +
+             bytes_text(static_cast<double>(s.at("bytes").as_int())) + (why.empty() ? "" : "; " + why) +
+             (unwritable.empty() ? "" : "; kernels cannot be stored: " + unwritable),
+         state == State::ok ? ""
+         : why.empty()      ? "free space, or choose another directory with --cache-dir or TESSERA_CACHE_DIR"
+                            : "chown and chmod go-w it, or choose another with TESSERA_CACHE_DIR"});
     const Json checked = cache.verify(false);
     if (const size_t bad = checked.at("bad").size()) {
       out.push_back({"kernel cache", State::warn, std::to_string(bad) + " damaged entries",

@@ -110,7 +110,7 @@ struct KernelCache::Impl {
       return backend.compile(source, store.scratch());
     } catch (const Error& e) {
       // A full disk is a reason not to cache, not a reason not to compile.
-      if (e.code() != ErrorCode::io || store.has_room()) throw;
+      if (e.code() != ErrorCode::io || store.why_unwritable().empty()) throw;
       warn_uncached(e);
       return backend.compile(source, "");
     }
@@ -252,6 +252,14 @@ bool KernelCache::contains(const Source& source, const Backend& backend) const {
   const std::string unit = unit_key(source);
   if (impl_->in_packs(source, [&](const Pack& pack) { return pack.contains(unit); })) return true;
   return impl_->usable() && impl_->store.contains(unit, backend.compiler_identity());
+}
+
+std::string KernelCache::why_unwritable() {
+  if (!impl_->usable()) return "its directory cannot be used";
+  if (impl_->options.read_only) return "it is read-only";
+  std::string why = impl_->store.why_unwritable();
+  if (why.empty()) impl_->store.sweep();
+  return why;
 }
 
 const std::string& KernelCache::directory() const { return impl_->store.root(); }

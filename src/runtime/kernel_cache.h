@@ -40,6 +40,9 @@ class KernelCache {
   // Whether get_or_build would need the compiler.
   bool contains(const Source& source, const Backend& backend) const;
 
+  // "" when entries can be stored, else why not. Removes what dead processes left in the directory.
+  std::string why_unwritable();
+
   const std::string& directory() const;
   Json stats() const;               // entries, bytes, failures, directory, limit
   Json verify(bool repair);         // every entry against its recorded length and checksum

@@ -178,12 +178,12 @@ std::string CacheStore::scratch() const {
   return root_ + kScratch;
 }
 
-bool CacheStore::has_room() const {
+std::string CacheStore::why_unwritable() const {
   try {
     TempDir temp(scratch());
     write_file(temp.path() + "/room", std::string(kRoom, '\1'));
-    return true;
-  } catch (const Error&) { return false; }
+    return "";
+  } catch (const Error& e) { return e.what_happened(); }
 }
 
 std::string CacheStore::lock_path(const std::string& entry) const {

@@ -56,8 +56,8 @@ class CacheStore {
 
   // An existing directory for temporary files and logs. Error(io).
   std::string scratch() const;
-  // True when a file of some size can be written there now.
-  bool has_room() const;
+  // "" when a file of some size can be written there now; else why not.
+  std::string why_unwritable() const;
   std::string lock_path(const std::string& entry) const;  // Error(io) when its directory cannot be made
 
   struct Entry {

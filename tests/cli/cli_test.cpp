@@ -1,4 +1,5 @@
 // The program itself: what it prints, where, and with which exit status.
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -109,6 +110,55 @@ TEST(Cli, WhatIsNotCheckedIsNeitherRightNorWrong) {
   const Json bench = json_of(std::string("bench ") + kProblem + " --threads 1 --budget-ms 1");
   EXPECT_TRUE(bench.at("rows").at(0).at("verified").is_null());
   EXPECT_EQ(bench.at("summary").at("wrong").as_int(), 0);
+}
+
+// A file or a directory that cannot be made: root may write anywhere.
+TEST(Cli, BuildFailsWhereNothingCanBeStored) {
+  TempDir dir(temp_directory());
+  const std::string cache = dir.path() + "/in-the-way/cache", here = " --cache-dir " + cache;
+  write_file(dir.path() + "/in-the-way", "");
+  const std::string build =
+      std::string("build ") + kUnpackedProblem + " 'gemm m=20 n=24 k=32 dtype=f16' --threads 1";
+  const std::string text = text_of(build + here, 1);
+  EXPECT_TRUE(has(text, "kernels cannot be stored in '" + cache + "'") && has(text, "0 of 2 problems"))
+      << text;
+  EXPECT_TRUE(has(text, "choose another directory with --cache-dir")) << text;
+  const Outcome json = shell(build + here + " --json", false);
+  EXPECT_EQ(Json::parse(json.text).at("built").as_int(), 0);
+  EXPECT_EQ(Json::parse(json.text).at("failed").size(), 2u);
+  // What a pack holds needs no storing.
+  const std::string pack = dir.path() + "/mine.pack";
+  text_of(std::string("pack create ") + kUnpackedProblem + " --threads 1 --out " + pack);
+  EXPECT_EQ(json_of(std::string("build ") + kUnpackedProblem + " --threads 1 --pack " + pack + here)
+                .at("built")
+                .as_int(),
+            1);
+
+  const Outcome doctor = shell("doctor --json" + here, false);
+  EXPECT_EQ(doctor.status, 1);
+  const Json found = Json::parse(doctor.text);
+  for (const Json& check : found.at("checks").items()) {
+    if (check.at("check").as_string() != "kernel cache") continue;
+    EXPECT_EQ(check.at("state").as_string(), "fail");
+    EXPECT_TRUE(has(check.at("text").as_string(), "cannot be stored")) << check.dump();
+    EXPECT_TRUE(has(check.at("remedy").as_string(), "--cache-dir")) << check.dump();
+  }
+}
+
+TEST(Cli, BuildRemovesWhatDeadProcessesLeft) {
+  TempDir dir(temp_directory());
+  const std::string scratch = dir.path() + "/scratch";
+  make_directories(scratch);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    new TempDir(scratch);
+    _exit(0);
+  }
+  waitpid(pid, nullptr, 0);
+  ASSERT_EQ(list_directory(scratch).size(), 1u);
+  const std::string build = std::string("build ") + kProblem + " --threads 1 --cache-dir " + dir.path();
+  text_of(build);
+  EXPECT_TRUE(list_directory(scratch).empty());
 }
 
 TEST(Cli, BuildFillsACacheThatStatsAndClearSee) {

@@ -256,5 +256,24 @@ TEST_F(Cache, DirectoryThatCannotBeMade) {
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 
+TEST_F(Cache, WhetherEntriesCanBeStoredIsKnown) {
+  EXPECT_EQ(cache().why_unwritable(), "");
+  KernelCache::Options options;
+  options.read_only = true;
+  EXPECT_EQ(cache(options).why_unwritable(), "it is read-only");
+  const std::string left = root_ + "/scratch";
+  EXPECT_EQ(run_child([&] {
+              new TempDir(left);  // of a process that dies before it is removed
+              return 0;
+            }),
+            0);
+  EXPECT_EQ(list_directory(left).size(), 1u);
+  EXPECT_EQ(cache().why_unwritable(), "");
+  EXPECT_TRUE(list_directory(left).empty());
+  write_file(dir_.path() + "/file", "");
+  root_ = dir_.path() + "/file/below";
+  EXPECT_EQ(cache().why_unwritable().find("cannot create '" + root_), 0u) << cache().why_unwritable();
+}
+
 }  // namespace
 }  // namespace tessera
