@@ -55,15 +55,22 @@ int show(const Invocation& call) {
 
 int check(const Invocation& call) {
   if (call.words.empty()) throw UsageError("the file is missing");
+  Json rows = Json::array();
+  bool good = true;
   for (const std::string& path : call.words) {
-    const ArchSpec a = parse_arch(read_file(path), path);
-    if (call.json()) {
-      print_json(Json::object({{"file", path}, {"name", a.name}, {"valid", true}}));
-    } else {
-      print(path + ": valid, architecture " + a.name);
+    try {
+      const ArchSpec a = parse_arch(read_file(path), path);
+      rows.push(Json::object({{"file", path}, {"name", a.name}, {"valid", true}}));
+      if (!call.json()) print(path + ": valid, architecture " + a.name);
+    } catch (const Error& e) {
+      good = false;
+      rows.push(Json::object({{"file", path}, {"valid", false}, {"error", e.what()}}));
+      std::fprintf(stderr, "error: %s\nreproduce: tessera arch check %s\n", e.what(),
+                   shell_quote(path).c_str());
     }
   }
-  return kOk;
+  if (call.json()) print_json(rows);
+  return good ? kOk : kFailed;
 }
 
 constexpr Action kActions[] = {

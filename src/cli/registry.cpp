@@ -1,5 +1,6 @@
 #include "tessera/registry.h"
 #include "base/fs.h"
+#include "base/text.h"
 #include "cli/invocation.h"
 #include "cli/output.h"
 #include "tessera/error.h"
@@ -41,6 +42,12 @@ int list(const Invocation& call) {
 
 int check(const Invocation& call) {
   const auto registry = load(call);
+  if (registry->size() == 0) {
+    throw Error(ErrorCode::bad_input,
+                join(call.words, " ") + " declares no kernel" +
+                    (call.has("--arch") ? " for " + call.value("--arch") : ""),
+                "with it nothing could be chosen; a line reads 'any PATTERN' or 'exact CONFIG'");
+  }
   const auto again = Registry::from_json(registry->to_json());
   if (again->all() != registry->all()) {
     throw Error(ErrorCode::internal, "the declarations change when written as JSON and read back");
@@ -55,12 +62,15 @@ int check(const Invocation& call) {
 
 int merge(const Invocation& call) {
   const std::string out = call.output("--out");
-  const Json json = load(call)->to_json();
-  if (!out.empty()) {
-    write_file_whole(out, json.dump(2) + "\n");
-  } else {
+  const auto registry = load(call);
+  const Json json = registry->to_json();
+  if (out.empty()) {
     print_json(json);
+    return kOk;
   }
+  write_file_whole(out, json.dump(2) + "\n");
+  if (call.json())
+    print_json(Json::object({{"file", out}, {"kernels", static_cast<int64_t>(registry->size())}}));
   return kOk;
 }
 

@@ -99,9 +99,20 @@ TEST(Cli, EmitPrintsTheUnit) {
 TEST(Cli, ArchListShowAndCheck) {
   EXPECT_GT(json_of("arch list").size(), 4u);
   EXPECT_EQ(json_of("arch show x86_avx2").at("name").as_string(), "x86_avx2");
-  EXPECT_TRUE(json_of("arch check " TESSERA_SOURCE_DIR "/arch/x86_avx2.json").at("valid").as_bool());
+  EXPECT_TRUE(json_of("arch check " TESSERA_SOURCE_DIR "/arch/x86_avx2.json").at(0).at("valid").as_bool());
   text_of("arch show x86_avx3", 2);
   text_of("arch check " TESSERA_SOURCE_DIR "/README.md", 1);
+}
+
+TEST(Cli, ArchCheckLooksAtEveryFile) {
+  const std::string good = TESSERA_SOURCE_DIR "/arch/x86_avx2.json ", bad = TESSERA_SOURCE_DIR "/README.md ";
+  const Outcome o = shell("arch check " + bad + good + "absent " + good + "--json", false);
+  EXPECT_EQ(o.status, 1);
+  const Json rows = Json::parse(o.text);
+  ASSERT_EQ(rows.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(rows.at(i).at("valid").as_bool(), i % 2 == 1) << i;
+  EXPECT_TRUE(has(rows.at(2).at("error").as_string(), "absent"));
+  EXPECT_TRUE(has(text_of("arch check " + bad + good, 1), "valid, architecture x86_avx2"));
 }
 
 TEST(Cli, WhatIsNotCheckedIsNeitherRightNorWrong) {

@@ -144,6 +144,11 @@ TEST_F(Files, RegistryDecidesWhatIsChosen) {
   EXPECT_EQ(json_of("registry check " + path("both.json")).at("kernels").as_int(), 2);
   write_file(path("bad.txt"), "exact cpu_packed tiles=6x16\n");
   EXPECT_TRUE(has(text_of("registry check " + path("bad.txt"), 1), "tiles"));
+  write_file(path("empty.txt"), "# nothing yet\n");
+  EXPECT_TRUE(has(text_of("registry check " + path("empty.txt"), 1), "declares no kernel"));
+  const Json merged = json_of("registry merge " + path("one.txt") + " --out " + path("one.json"));
+  EXPECT_EQ(merged.at("file").as_string(), path("one.json"));
+  EXPECT_EQ(merged.at("kernels").as_int(), 1);
   text_of("registry check " + path("absent.txt"), 1);
   text_of("registry check", 2);
 }
