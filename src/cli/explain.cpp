@@ -18,7 +18,7 @@ namespace {
 
 constexpr Option kOptions[] = {
     {"--arch", "ARCH", "for this architecture, without a device", Complete::arch},
-    {"--top", "N", "so many candidates (20 in the table, all in JSON)"},
+    {"--top", "N", "so many candidates (20 in the table, all in JSON), and so many rejected (all)"},
     {"--rejected", "", "the rejected candidates too, each with its rule and reason"},
     {"--time", "", "compile and time the candidates shown"},
     {"--budget-ms", "MS", "of --time: for each candidate (5)"},
@@ -102,10 +102,11 @@ std::vector<double> timed(const Problem& problem, std::span<const Candidate> can
   return us;
 }
 
-void print_rejected(const Explanation& e) {
+void print_rejected(const Explanation& e, size_t more) {
   Table refused({"rejected", "rule", "reason"});
   for (const auto& r : e.rejected) refused.add({to_string(r.config), r.rule, r.reason});
   print(refused.text());
+  if (more) print("... " + std::to_string(more) + " more rejected; --top N shows more, without it all");
 }
 
 int run(const Invocation& call) {
@@ -117,21 +118,30 @@ int run(const Invocation& call) {
   Dispatcher dispatcher(options);
   if (call.has("--suggest")) return suggest_config(call, problem, dispatcher);
   Explanation e = dispatcher.explain(problem, call.has("--rejected"));
+  const size_t total = e.candidates.size(), refused_total = e.rejected.size();
+  const auto top = [&](size_t otherwise) {
+    return static_cast<size_t>(call.integer("--top", static_cast<int64_t>(otherwise)));
+  };
+  e.candidates.resize(std::min(total, top(call.json() ? total : 20)));
+  e.rejected.resize(std::min(refused_total, top(refused_total)));
+  const size_t more = total - e.candidates.size(), more_refused = refused_total - e.rejected.size();
   const std::string arch = dispatcher.describe().at("arch").as_string();
+  std::vector<double> us;
+  const auto json = [&] {
+    return explanation_json(problem, arch, e, us)
+        .set("left_out", Json::object({{"candidates", static_cast<int64_t>(more)},
+                                       {"rejected", static_cast<int64_t>(more_refused)}}));
+  };
   if (!e.why_none.empty()) {
-    if (call.json()) print_json(explanation_json(problem, arch, e));
-    if (!call.json()) print_rejected(e);
+    if (call.json()) print_json(json());
+    if (!call.json()) print_rejected(e, more_refused);
     throw Error(ErrorCode::unsupported, e.why_none).on(to_string(problem));
   }
   // The first answer pays for tables that later ones share.
   e.select_us = std::min(e.select_us, dispatcher.explain(problem).select_us);
-  const size_t total = e.candidates.size();
-  const auto top = static_cast<size_t>(call.integer("--top", call.json() ? static_cast<int64_t>(total) : 20));
-  e.candidates.resize(std::min(total, top));
-  std::vector<double> us;
   if (call.has("--time")) us = timed(problem, e.candidates, options, call);
   if (call.json()) {
-    print_json(explanation_json(problem, arch, e, us));
+    print_json(json());
     return kOk;
   }
   print("problem   " + to_string(problem));
@@ -148,11 +158,10 @@ int run(const Invocation& call) {
     table.add(std::move(cells));
   }
   print(table.text());
-  if (e.candidates.size() < total)
-    print("... " + std::to_string(total - e.candidates.size()) + " more; --top N shows more");
+  if (more) print("... " + std::to_string(more) + " more; --top N shows more");
   if (!e.rejected.empty()) {
     print("");
-    print_rejected(e);
+    print_rejected(e, more_refused);
   }
   return kOk;
 }

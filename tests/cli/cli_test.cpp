@@ -123,6 +123,18 @@ TEST(Cli, WhatIsNotCheckedIsNeitherRightNorWrong) {
   EXPECT_EQ(bench.at("summary").at("wrong").as_int(), 0);
 }
 
+TEST(Cli, ExplainLimitsTheRejectedToo) {
+  const Json all = json_of(std::string("explain ") + kProblem + " --rejected --threads 1");
+  const Json two = json_of(std::string("explain ") + kProblem + " --rejected --threads 1 --top 2");
+  EXPECT_EQ(two.at("rejected").size(), 2u);
+  EXPECT_EQ(all.at("left_out").at("rejected").as_int(), 0);
+  EXPECT_EQ(two.at("left_out").at("rejected").as_int(), static_cast<int64_t>(all.at("rejected").size()) - 2);
+  EXPECT_EQ(two.at("left_out").at("candidates").as_int(),
+            static_cast<int64_t>(all.at("candidates").size()) - 2);
+  EXPECT_TRUE(
+      has(text_of(std::string("explain ") + kProblem + " --rejected --top 2"), " more rejected; --top N"));
+}
+
 // A file or a directory that cannot be made: root may write anywhere.
 TEST(Cli, BuildFailsWhereNothingCanBeStored) {
   TempDir dir(temp_directory());
