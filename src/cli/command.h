@@ -23,7 +23,9 @@ enum class Complete : int {
   shell,
   command,
   peer,
-  set
+  set,
+  variant,
+  device
 };
 
 struct Option {

@@ -14,7 +14,9 @@ std::span<const Command* const> commands() {
 
 std::span<const SharedOption> shared_options() {
   static constexpr SharedOption kOptions[] = {
-      {kDevice, {"--device", "DEVICE", "cpu, cpu:THREADS, cuda:N, or null:ARCH to plan without a device"}},
+      {kDevice,
+       {"--device", "DEVICE", "cpu, cpu:THREADS, cuda:N, or null:ARCH to plan without a device",
+        Complete::device}},
       {kThreads, {"--threads", "N", "threads of a CPU run; 0 = all cores"}},
       {kChoice,
        {"--policy", "POLICY", "how a kernel is chosen: model model_topk tuned explicit first_legal",

@@ -5,6 +5,8 @@
 #include "cli/invocation.h"
 #include "cli/output.h"
 #include "core/arch_spec.h"
+#include "runtime/generate.h"
+#include "runtime/kernel_set.h"
 #include "tune/peer.h"
 #include "tune/suite.h"
 
@@ -64,6 +66,17 @@ std::vector<std::string> words_of(Complete what) {
     case Complete::command:
       for (const Command* c : commands()) out.emplace_back(c->name);
       return out;
+    case Complete::set:
+      for (const KernelSet& s : kernel_sets()) out.push_back(s.name);
+      out.emplace_back("list");
+      return out;
+    case Complete::variant:
+      for (const GenerateVariant& v : generate_variants()) out.emplace_back(v.name);
+      return out;
+    case Complete::device:
+      out = {"cpu", "cpu:1", "cuda:0"};
+      for (const ArchSpec& a : all_archs()) out.push_back("null:" + a.name);
+      return out;
     case Complete::peer: return {"onednn", "openblas", "blis", "libxsmm"};
     default: return out;
   }
@@ -84,6 +97,15 @@ std::vector<Option> options_of(const Command& c) {
   return all;
 }
 
+// Shared options whose value is a word of its own, which may stand before the verb.
+std::vector<std::string> valued_options() {
+  std::vector<std::string> out;
+  for (const SharedOption& s : shared_options()) {
+    if (!s.option.placeholder.empty()) out.emplace_back(s.option.name);
+  }
+  return out;
+}
+
 // Words that may stand where an argument of the command is expected.
 std::vector<std::string> arguments_of(const Command& c) {
   std::vector<std::string> out;
@@ -101,8 +123,21 @@ std::string bash() {
       "  local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"${COMP_WORDS[COMP_CWORD-1]}\" verb=\"\" i\n"
       "  COMPREPLY=()\n"
       "  [ \"$cur\" = \"=\" ] && cur=\"\"\n"
+      // A colon is a word of its own: null : ARCH.
+      "  local head=\"\" at=$COMP_CWORD\n"
+      "  [ \"$cur\" = \":\" ] && { cur=\"\"; at=$((at + 1)); prev=\":\"; }\n"
+      "  if [ \"$prev\" = \":\" ] && ((at > 3)); then\n"
+      "    head=\"${COMP_WORDS[at-2]}:\" prev=\"${COMP_WORDS[at-3]}\"\n"
+      "  fi\n"
       "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
-      "    case \"${COMP_WORDS[i]}\" in -*) ;; *) verb=\"${COMP_WORDS[i]}\"; break ;; esac\n"
+      "    case \"${COMP_WORDS[i]}\" in\n"
+      "      " +
+      join(valued_options(), "|") +
+      ")\n"
+      "        i=$((i + 1)); [ \"${COMP_WORDS[i+1]}\" = \":\" ] && i=$((i + 2)) ;;\n"
+      "      -*) ;;\n"
+      "      *) verb=\"${COMP_WORDS[i]}\"; break ;;\n"
+      "    esac\n"
       "  done\n"
       "  local words=\"\" files=\"\"\n"
       "  case \"$verb:$prev\" in\n";
@@ -113,6 +148,11 @@ std::string bash() {
       out += "    " + std::string(c->name) + ":" + std::string(o.name) + ") words=\"" + words + "\"" +
              (completes_files(o.complete) ? " files=-f" : "") + " ;;\n";
     }
+  }
+  for (const SharedOption& o : shared_options()) {
+    if (o.option.placeholder.empty()) continue;
+    out += "    :" + std::string(o.option.name) + ") words=\"" + spaced(words_of(o.option.complete)) + "\"" +
+           (completes_files(o.option.complete) ? " files=-f" : "") + " ;;\n";
   }
   out += "    *)\n      case \"$verb\" in\n        \"\") words=\"" + spaced(words_of(Complete::command)) +
          "\" ;;\n";
@@ -125,7 +165,8 @@ std::string bash() {
   return out +
          "      esac ;;\n"
          "  esac\n"
-         "  COMPREPLY=($(compgen $files -W \"$words\" -- \"$cur\"))\n"
+         "  COMPREPLY=($(compgen $files -W \"$words\" -- \"$head$cur\"))\n"
+         "  [ -n \"$head\" ] && [ ${#COMPREPLY[@]} -gt 0 ] && COMPREPLY=(\"${COMPREPLY[@]#\"$head\"}\")\n"
          "  case \"${COMPREPLY[0]:-}\" in *=) compopt -o nospace 2>/dev/null ;; esac\n"
          "}\n"
          "complete -F _tessera tessera\n";
@@ -148,7 +189,13 @@ std::string zsh_values(Complete what) {
   const std::vector<std::string> words = words_of(what);
   if (what == Complete::directory) return "_files -/";
   if (completes_files(what)) return "_files";
-  return words.empty() ? "" : "(" + spaced(words) + ")";
+  return words.empty() ? "" : "(" + zsh_text(spaced(words)) + ")";
+}
+
+std::string zsh_option(const Option& o) {
+  std::string spec = "*" + std::string(o.name) + "[" + zsh_text(o.help) + "]";
+  if (!o.placeholder.empty()) spec += ":" + std::string(o.placeholder) + ":" + zsh_values(o.complete);
+  return single_quoted(spec);
 }
 
 std::string zsh() {
@@ -162,17 +209,30 @@ std::string zsh() {
   }
   out +=
       "  )\n"
-      "  if (( CURRENT == 2 )); then _describe command verbs; return; fi\n"
-      "  local verb=$words[2]\n"
-      "  shift words; (( CURRENT-- ))\n"
+      "  local i=2\n"
+      "  while (( i < CURRENT )) && [[ $words[i] == -* ]]; do\n"
+      "    case $words[i] in\n"
+      "      " +
+      join(valued_options(), "|") +
+      ") (( i += 2 )) ;;\n"
+      "      *) (( i += 1 )) ;;\n"
+      "    esac\n"
+      "  done\n"
+      "  if (( i > CURRENT )); then\n"
+      "    _arguments";
+  for (const SharedOption& s : shared_options()) {
+    if (!s.option.placeholder.empty()) out += " \\\n      " + zsh_option(s.option);
+  }
+  out +=
+      "\n    return\n"
+      "  fi\n"
+      "  if (( i == CURRENT )); then _describe command verbs; return; fi\n"
+      "  local verb=$words[i]\n"
+      "  words=(\"${(@)words[i,-1]}\"); (( CURRENT -= i - 1 ))\n"
       "  case $verb in\n";
   for (const Command* c : commands()) {
     out += "    " + std::string(c->name) + ")\n      _arguments";
-    for (const Option& o : options_of(*c)) {
-      std::string spec = "*" + std::string(o.name) + "[" + zsh_text(o.help) + "]";
-      if (!o.placeholder.empty()) spec += ":" + std::string(o.placeholder) + ":" + zsh_values(o.complete);
-      out += " \\\n        " + single_quoted(spec);
-    }
+    for (const Option& o : options_of(*c)) out += " \\\n        " + zsh_option(o);
     const std::string arguments =
         completes_files(c->complete) && c->actions.empty() ? "_files" : "(" + spaced(arguments_of(*c)) + ")";
     out += " \\\n        " + single_quoted("*:argument:" + arguments) + " ;;\n";
@@ -181,12 +241,35 @@ std::string zsh() {
 }
 
 std::string fish() {
-  std::string out = "# fish completion of tessera\ncomplete -c tessera -f\n";
+  std::string out =
+      "# fish completion of tessera\n"
+      "function __tessera_verb\n"
+      "  set -l words (commandline -opc)\n"
+      "  set -e words[1]\n"
+      "  while set -q words[1]\n"
+      "    switch $words[1]\n"
+      "      case " +
+      spaced(valued_options()) +
+      "\n"
+      "        set -e words[1]\n"
+      "        set -q words[1]; and set -e words[1]\n"
+      "      case '-*'\n"
+      "        set -e words[1]\n"
+      "      case '*'\n"
+      "        echo $words[1]\n"
+      "        return 0\n"
+      "    end\n"
+      "  end\n"
+      "  return 1\n"
+      "end\n"
+      "function __tessera_verb_is\n"
+      "  contains -- $argv[1] (__tessera_verb)\n"
+      "end\n"
+      "complete -c tessera -f\n";
   for (const Command* c : commands()) {
-    out += "complete -c tessera -n __fish_use_subcommand -a " + std::string(c->name) + " -d " +
+    out += "complete -c tessera -n 'not __tessera_verb >/dev/null' -a " + std::string(c->name) + " -d " +
            single_quoted(c->summary) + "\n";
-    const std::string here =
-        "complete -c tessera -n '__fish_seen_subcommand_from " + std::string(c->name) + "'";
+    const std::string here = "complete -c tessera -n '__tessera_verb_is " + std::string(c->name) + "'";
     const std::string words = spaced(arguments_of(*c));
     if (!words.empty()) out += here + " -a " + single_quoted(words) + "\n";
     if (completes_files(c->complete)) out += here + " -F\n";

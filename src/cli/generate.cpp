@@ -20,7 +20,7 @@ constexpr Option kOptions[] = {
     {"--arch", "ARCH", "architecture of the kernels (this machine's)", Complete::arch},
     many({"--dtype", "T,...", "element types, as in a problem", Complete::dtype}),
     many({"--layout", "L,...", "layouts (rcr)", Complete::layout}),
-    {"--variant", "V", "standard, preshuffle or multi_d"},
+    {"--variant", "V", "standard, preshuffle or multi_d", Complete::variant},
     {"--preselected", "SET", "the kernels of a preselected set; 'list' names them", Complete::set},
     {"--config-file", "FILE", "the kernels that a kernel-set file declares", Complete::file},
     {"--out", "DIR", "a directory that is missing or empty", Complete::directory},

@@ -276,5 +276,32 @@ TEST(Cli, HelpNamesEveryCommandAndCompletionToo) {
   text_of("completion tcsh", 2);
 }
 
+// Words that bash completes a line's last word with.
+std::string completed(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += " '" + word + "'";
+  const ProcessResult r = run_process({"bash"},
+                                      text_of("completion bash") + "\nCOMP_WORDS=(tessera" + line +
+                                          ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_tessera\n"
+                                          "echo \" ${COMPREPLY[*]} \"\n",
+                                      10);
+  EXPECT_EQ(r.code, 0) << r.out;
+  return r.out;
+}
+
+TEST(Cli, CompletionKnowsValuesAndVerbs) {
+  EXPECT_EQ(completed({"exp"}), " explain \n");
+  EXPECT_EQ(completed({"--threads", "2", "exp"}), " explain \n");
+  EXPECT_EQ(completed({"--threads", "2", "--json", "run", "--pol"}), " --policy \n");
+  EXPECT_EQ(completed({"--device", "null", ":", "gfx942", "exp"}), " explain \n");
+  EXPECT_EQ(completed({"generate", "--preselected", "ess"}), " essential \n");
+  EXPECT_EQ(completed({"generate", "--variant", "pre"}), " preshuffle \n");
+  EXPECT_EQ(completed({"run", "--device", "null:gfx942"}), " null:gfx942 \n");
+  EXPECT_EQ(completed({"run", "--device", "null", ":", "gfx942"}), " gfx942 \n");
+  EXPECT_TRUE(has(completed({"run", "--device", "null", ":"}), " gfx942 "));
+  EXPECT_TRUE(has(completed({"run", "--device", ""}), " cpu "));
+  EXPECT_EQ(completed({"generate", "--devi"}), "  \n");
+}
+
 }  // namespace
 }  // namespace tessera
