@@ -34,7 +34,7 @@ struct Buffers {
   const void* b = nullptr;
   void* c = nullptr;
   std::array<const void*, Epilogue::kMaxD> d{};
-  std::optional<double> alpha{}, beta{};  // instead of the problem's
+  std::optional<double> alpha{}, beta{};  // instead of the problem's; finite, within the range of f32
   void* stream = nullptr;                 // GPU: where run() enqueues (a CUstream); null: the default stream
   float* bias_grad = nullptr;  // of problems with bias_grad: g * k sums of A, by alpha and beta as C
   void* workspace = nullptr;   // at least workspace_bytes(), 64-byte aligned; null: the kernel brings its own
@@ -96,8 +96,13 @@ class Kernel {
 
   // For problems with prepack=b: bytes of packed B (all batches), and the packing itself. `ldb` is B's own
   // leading dimension in elements (Problem::kPacked: tight), batches are ldb * (rows or columns) apart.
+  // Error(bad_input) before anything is written when `b` or `packed` is null, `b` is misaligned for its
+  // elements or `packed` for 4 bytes, or they overlap; Error(unsupported) without prepack=b.
   virtual size_t packed_b_bytes() const = 0;
-  virtual void pack_b(const void* b, void* packed, int64_t ldb = Problem::kPacked) const = 0;
+  void pack_b(const void* b, void* packed, int64_t ldb = Problem::kPacked) const;
+
+  // pack_b() without the checks of addresses.
+  virtual void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const = 0;
 
  protected:
   Kernel(const Problem& problem, const Choice& choice) : problem_(problem), choice_(choice) {}

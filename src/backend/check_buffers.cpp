@@ -2,9 +2,37 @@
 
 #include <string>
 
+#include "base/text.h"
+#include "core/factor.h"
+#include "core/tile_math.h"
 #include "tessera/error.h"
 
 namespace tessera {
+namespace {
+
+constexpr int kPackedAlign = 4;
+
+void check_address(const BufferUse& u) {
+  if (!u.address) throw Error(ErrorCode::bad_input, "buffer " + u.title() + " is null");
+  if (reinterpret_cast<uintptr_t>(u.address) % static_cast<uintptr_t>(u.alignment)) {
+    throw Error(ErrorCode::bad_input, "buffer " + u.title() + " is not aligned to its " +
+                                          std::to_string(u.alignment) + "-byte elements");
+  }
+}
+
+BufferUse use_of(const void* p, const Operand& o, const char* name) {
+  return {p, o.extent * bytes_of(o.type), bytes_of(o.type), name};
+}
+
+// The kernels compute in f32.
+void check_factor(const char* name, const std::optional<double>& factor) {
+  if (factor && !is_finite_f32(*factor)) {
+    throw Error(ErrorCode::bad_input, std::string(name) + " of the buffers is " + number_text(*factor),
+                "it is a finite number within the range of f32");
+  }
+}
+
+}  // namespace
 
 std::string BufferUse::title() const {
   if (step.empty()) return name;
@@ -12,16 +40,12 @@ std::string BufferUse::title() const {
 }
 
 UsedBuffers used_buffers(const GemmView& view, const Buffers& buffers, size_t packed_b_bytes) {
-  const auto of_operand = [](const void* p, const Operand& o, const char* name) {
-    return BufferUse{p, o.extent * bytes_of(o.type), bytes_of(o.type), name};
-  };
   UsedBuffers out;
-  out.add(of_operand(buffers.c, view.c, "c"));
+  out.add(use_of(buffers.c, view.c, "c"));
   if (view.k > 0) {
-    constexpr int kPackedAlign = 4;
-    out.add(of_operand(buffers.a, view.a, "a"));
+    out.add(use_of(buffers.a, view.a, "a"));
     out.add(view.b_prepacked ? BufferUse{buffers.b, static_cast<int64_t>(packed_b_bytes), kPackedAlign, "b"}
-                             : of_operand(buffers.b, view.b, "b"));
+                             : use_of(buffers.b, view.b, "b"));
   }
   int index = 0;
   for (const EpilogueStep& step : view.epilogue) {
@@ -36,13 +60,7 @@ UsedBuffers used_buffers(const GemmView& view, const Buffers& buffers, size_t pa
 
 void check_buffers(const GemmView& view, const Buffers& buffers, size_t packed_b_bytes) {
   const UsedBuffers used = used_buffers(view, buffers, packed_b_bytes);
-  for (const BufferUse& u : used) {
-    if (!u.address) throw Error(ErrorCode::bad_input, "buffer " + u.title() + " is null");
-    if (reinterpret_cast<uintptr_t>(u.address) % static_cast<uintptr_t>(u.alignment)) {
-      throw Error(ErrorCode::bad_input, "buffer " + u.title() + " is not aligned to its " +
-                                            std::to_string(u.alignment) + "-byte elements");
-    }
-  }
+  for (const BufferUse& u : used) check_address(u);
   const BufferUse& c = *used.begin();
   for (const BufferUse& u : used) {
     if (&u != &c && c.overlaps(u)) {
@@ -52,6 +70,19 @@ void check_buffers(const GemmView& view, const Buffers& buffers, size_t packed_b
   }
   if (buffers.workspace && reinterpret_cast<uintptr_t>(buffers.workspace) % 64) {
     throw Error(ErrorCode::bad_input, "the workspace is not 64-byte aligned");
+  }
+  check_factor("alpha", buffers.alpha);
+  check_factor("beta", buffers.beta);
+}
+
+void check_packing(const Operand& from, const void* b, void* packed, size_t packed_b_bytes) {
+  if (packed_b_bytes == 0) return;
+  const BufferUse source = use_of(b, from, "b");
+  const BufferUse to{packed, static_cast<int64_t>(packed_b_bytes), kPackedAlign, "packed"};
+  check_address(source);
+  check_address(to);
+  if (to.overlaps(source)) {
+    throw Error(ErrorCode::bad_input, "buffer packed overlaps buffer b", "give packed B memory of its own");
   }
 }
 
@@ -66,8 +97,14 @@ Operand b_to_pack(const GemmView& view, int64_t ldb) {
                                           " elements, more than its leading dimension " +
                                           std::to_string(ldb));
   }
+  constexpr int64_t kMost = int64_t{1} << 60;
+  const int64_t lines = o.row_major() ? o.rows : o.cols;
+  if (saturated_product({ldb, lines, view.groups, bytes_of(o.type)}) > kMost) {
+    throw Error(ErrorCode::bad_input, "the leading dimension of B " + std::to_string(ldb) + " is too large");
+  }
   (o.row_major() ? o.row_stride : o.col_stride) = ldb;
-  if (o.group_stride != 0) o.group_stride = ldb * (o.row_major() ? o.rows : o.cols);
+  if (o.group_stride != 0) o.group_stride = ldb * lines;
+  o.extent = o.reach(view.groups);
   return o;
 }
 

@@ -44,6 +44,9 @@ UsedBuffers used_buffers(const GemmView& view, const Buffers& buffers, size_t pa
 // no input.
 void check_buffers(const GemmView& view, const Buffers& buffers, size_t packed_b_bytes);
 
+// Error(bad_input) unless packing may read `from` at `b` and write `packed_b_bytes` at `packed`.
+void check_packing(const Operand& from, const void* b, void* packed, size_t packed_b_bytes);
+
 // What pack_b reads, its leading dimension `ldb` elements or Problem::kPacked; one B of all groups has group
 // stride 0. Error(unsupported) where B is not prepacked.
 Operand b_to_pack(const GemmView& view, int64_t ldb);

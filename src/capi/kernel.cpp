@@ -82,9 +82,7 @@ tsr_status tsr_kernel_wait(tsr_kernel* kernel) {
 tsr_status tsr_kernel_pack_b(tsr_kernel* kernel, const void* b, void* packed, int64_t ldb) {
   return guarded([&] {
     const auto held = checked(kernel);
-    const Kernel& k = *held->kernel;
-    if (!b || !packed) throw Error(ErrorCode::bad_input, b ? "packed is null" : "b is null");
-    k.pack_b(b, packed, ldb);
+    held->kernel->pack_b(b, packed, ldb);
   });
 }
 

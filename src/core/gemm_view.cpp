@@ -14,11 +14,6 @@ Operand matrix(DType type, int64_t rows, int64_t cols, bool row_major, int64_t l
   return o;
 }
 
-int64_t extent(const Operand& o, int64_t groups) {
-  if (o.rows == 0 || o.cols == 0) return 0;
-  return (groups - 1) * o.group_stride + (o.rows - 1) * o.row_stride + (o.cols - 1) * o.col_stride + 1;
-}
-
 GemmView lower_gemm(const Problem& p) {
   GemmView v;
   v.groups = p.batch;
@@ -31,7 +26,7 @@ GemmView lower_gemm(const Problem& p) {
   v.d_strides = {.row = p.n, .group = p.m * p.n, .row_group = 0};
   v.layout = p.layout;
   v.work = static_cast<double>(p.batch) * p.m * p.n * p.k;
-  for (Operand* o : {&v.a, &v.b, &v.c}) o->extent = extent(*o, v.groups);
+  for (Operand* o : {&v.a, &v.b, &v.c}) o->extent = o->reach(v.groups);
   return v;
 }
 

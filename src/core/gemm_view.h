@@ -56,6 +56,11 @@ struct Operand {
   int64_t contiguous() const { return row_major() ? cols : rows; }
   // Whether the two strides alone say where everything is.
   bool plain() const { return !patches && row_block == 0; }
+  // Elements from the first to the last of so many groups, by the strides alone.
+  int64_t reach(int64_t groups) const {
+    if (rows == 0 || cols == 0) return 0;
+    return (groups - 1) * group_stride + (rows - 1) * row_stride + (cols - 1) * col_stride + 1;
+  }
 };
 
 // Where the D tensors that an epilogue reads lie: element (i, j) of group g of a full one, element j of a

@@ -231,7 +231,7 @@ class Sequence {
     if (const Live* live = any_kernel()) {
       text({TSR_OK}, [&](char** out) { return tsr_kernel_info(live->kernel, out); });
       fits(tsr_kernel_wait(live->kernel), {TSR_OK});
-      fits(tsr_kernel_pack_b(live->kernel, nullptr, nullptr, -1), {TSR_BAD_INPUT});
+      fits(tsr_kernel_pack_b(live->kernel, nullptr, nullptr, -1), {TSR_BAD_INPUT, TSR_UNSUPPORTED});
     }
   }
 

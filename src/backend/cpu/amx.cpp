@@ -47,7 +47,7 @@ class AmxKernel : public PartKernel {
     return view_.b_prepacked ? static_cast<size_t>(view_.groups * plan_.packed_group_bytes()) : 0;
   }
 
-  void pack_b(const void* b, void* packed, int64_t ldb) const override {
+  void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
     const Operand o = b_to_pack(ldb);
     AmxSide side = plan_.right;
     side.k_stride = o.row_stride;

@@ -78,7 +78,7 @@ class AmxGradientKernel : public PartKernel {
     return static_cast<size_t>(busy_threads() * thread_bytes() + shared);
   }
   size_t packed_b_bytes() const override { return 0; }
-  void pack_b(const void*, void*, int64_t) const override {}
+  void pack_b_unchecked(const void*, void*, int64_t) const override {}
 
  private:
   static constexpr int64_t kElement = 2;  // bytes

@@ -109,7 +109,9 @@ class BiasGradient : public Kernel {
 
   size_t workspace_bytes() const override { return std::max(kernel_->workspace_bytes(), sums_bytes()); }
   size_t packed_b_bytes() const override { return kernel_->packed_b_bytes(); }
-  void pack_b(const void* b, void* packed, int64_t ldb) const override { kernel_->pack_b(b, packed, ldb); }
+  void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
+    kernel_->pack_b_unchecked(b, packed, ldb);
+  }
 
  private:
   bool channels_first() const { return problem_.layout == Layout::channels_first; }

@@ -120,11 +120,12 @@ class ChannelsFirst : public Kernel {
 
   size_t packed_b_bytes() const override { return kernel_->packed_b_bytes(); }
 
-  void pack_b(const void* b, void* packed, int64_t ldb) const override {
+  void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
     if (ldb != Problem::kPacked) throw Error(ErrorCode::bad_input, "a filter has no leading dimension");
     char* space =
         b_.as_it_is() ? nullptr : static_cast<char*>(thread_arena(static_cast<size_t>(b_.space(b_.count))));
-    kernel_->pack_b(turned(b_, static_cast<const char*>(b), b_.count, space, threads_), packed, ldb);
+    kernel_->pack_b_unchecked(turned(b_, static_cast<const char*>(b), b_.count, space, threads_), packed,
+                              ldb);
   }
 
  private:

@@ -75,7 +75,7 @@ class GroupsKernel : public CpuKernel {
   }
   size_t packed_b_bytes() const override { return view_.b_prepacked ? panel_bytes() : 0; }
 
-  void pack_b(const void* b, void* packed, int64_t ldb) const override {
+  void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
     b_to_pack(ldb);  // refuses what cannot be packed
     tsr::GroupsArgs args = arguments();
     args.other = b;

@@ -67,7 +67,7 @@ class PackedKernel : public PartKernel {
     return view_.b_prepacked ? static_cast<size_t>(prepacked_.bytes()) : 0;
   }
 
-  void pack_b(const void* b, void* packed, int64_t ldb) const override {
+  void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
     prepacked_.pack(b_to_pack(ldb), b, packed,
                     [this](const char* from, const Operand& o, int64_t n, void* to) {
                       operands_.pack_b_panel(from, o, 0, view_.k, n, view_.n, to, prepacked_.stream());

@@ -51,10 +51,10 @@ class PartsKernel : public Kernel {
     return sum;
   }
 
-  void pack_b(const void* b, void* packed, int64_t ldb) const override {
+  void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
     char* to = static_cast<char*>(packed);
     for (const auto& part : parts_) {
-      part->pack_b(b, to, ldb);
+      part->pack_b_unchecked(b, to, ldb);
       to += part->packed_b_bytes();
     }
   }

@@ -88,7 +88,7 @@ class PlanesKernel : public CpuKernel {
   size_t packed_b_bytes() const override {
     return view_.b_prepacked ? static_cast<size_t>(terms_.filter_words() * 4) : 0;
   }
-  void pack_b(const void* b, void* packed, int64_t ldb) const override {
+  void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
     terms_.pack(b, b_to_pack(ldb), static_cast<uint32_t*>(packed));
   }
 

@@ -70,7 +70,7 @@ class ScatterKernel : public CpuKernel {
   size_t packed_b_bytes() const override {
     return view_.b_prepacked ? static_cast<size_t>(panels_ * panel_bytes_) : 0;
   }
-  void pack_b(const void* b, void* packed, int64_t ldb) const override {
+  void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
     pack_panels(b, b_to_pack(ldb).row_stride, static_cast<char*>(packed));
   }
 

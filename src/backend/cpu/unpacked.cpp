@@ -81,7 +81,7 @@ class UnpackedKernel : public CpuKernel {
     return view_.b_prepacked ? static_cast<size_t>(prepacked_.bytes()) : 0;
   }
 
-  void pack_b(const void* b, void* packed, int64_t ldb) const override {
+  void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
     prepacked_.pack(
         b_to_pack(ldb), b, packed, [this](const char* from, const Operand& o, int64_t n, void* to) {
           const int live = static_cast<int>(std::min<int64_t>(config_.tile_n, view_.n - n));

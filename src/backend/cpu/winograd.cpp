@@ -76,7 +76,7 @@ class WinogradKernel : public CpuKernel {
     return view_.b_prepacked ? static_cast<size_t>(panels_ * shape_.panel_bytes) : 0;
   }
 
-  void pack_b(const void* b, void* packed, int64_t ldb) const override {
+  void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
     const Operand filter = b_to_pack(ldb);
     transform_filter(b, filter.group_stride, 0, panels_, static_cast<char*>(packed));
     prefer_large_pages(packed, packed_b_bytes());

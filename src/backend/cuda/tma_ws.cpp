@@ -84,7 +84,7 @@ class TmaWsKernel : public GpuKernel {
   }
 
   // Whatever is enqueued on the device may write B: it is waited for before, and the copy after.
-  void pack_b(const void* b, void* packed, int64_t ldb) const override {
+  void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
     const Operand from = b_to_pack(view_, ldb);
     const bool along_rows = view_.b.row_stride == 1;
     if (along_rows != (from.row_stride == 1)) {

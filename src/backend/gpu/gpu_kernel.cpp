@@ -40,7 +40,7 @@ void GpuKernel::check_memory(const Buffers& buffers) const {
   if (buffers.workspace && workspace_bytes_) driver_->require_own(buffers.workspace, "workspace");
 }
 
-void GpuKernel::pack_b(const void*, void*, int64_t) const {
+void GpuKernel::pack_b_unchecked(const void*, void*, int64_t) const {
   throw Error(ErrorCode::unsupported, "this kernel takes B as it is", "leave prepack=b out of the problem");
 }
 
