@@ -67,7 +67,7 @@ struct Problem {
   int64_t lda = kPacked, ldb = kPacked, ldc = kPacked;  // elements
   int64_t stride_a = kPacked, stride_b = kPacked,
           stride_c = kPacked;  // elements between batches; a, b may be 0
-  double alpha = 1, beta = 0;  // defaults of a run; kernels do not depend on them
+  double alpha = 1, beta = 0;  // defaults of a run, within the range of f32; kernels do not depend on them
   Epilogue epilogue;
   ConvShape conv;  // instead of the sizes and strides above
 
@@ -89,8 +89,8 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
-std::string to_string(const Problem& p);
-uint64_t hash(const Problem& p);  // allocation-free
+std::string to_string(const Problem& p);  // a description where a member's value has no name
+uint64_t hash(const Problem& p);          // allocation-free
 std::string_view to_string(Layout layout);
 std::string_view to_string(Op op);
 Op parse_op(std::string_view word);        // Error(bad_input) with the known names

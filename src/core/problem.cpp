@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "core/known_words.h"
 #include "tessera/error.h"
 
 namespace tessera {
@@ -279,6 +280,7 @@ Problem Problem::parse(std::string_view text) {
 }
 
 std::string to_string(const Problem& p) {
+  if (const std::string why = unknown_word(p); !why.empty()) return "a problem whose " + why;
   std::string text(to_string(p.op));
   for (const Field& field : fields()) {
     if (!field.is_for(p.op)) continue;

@@ -1,7 +1,7 @@
 // Which problems there are: sizes, strides and types that make sense together, and whose products fit 64
 // bits.
-#include <cmath>
-
+#include "core/factor.h"
+#include "core/known_words.h"
 #include "core/tile_math.h"
 #include "tessera/error.h"
 #include "tessera/problem.h"
@@ -29,14 +29,7 @@ int64_t checked_sum(std::initializer_list<int64_t> terms, std::string_view what)
 
 // What parse_epilogue ensures of a text, for an epilogue that was put together by hand.
 void check_epilogue(const Epilogue& e) {
-  if (e.count < 0 || e.count > Epilogue::kMaxSteps) {
-    bad("the epilogue has " + std::to_string(e.count) + " steps",
-        "at most " + std::to_string(Epilogue::kMaxSteps));
-  }
   if (e.empty()) return;
-  for (const EpilogueStep& step : e) {
-    if (static_cast<int>(step.kind) >= kEpilogueKindCount) bad("the epilogue has a step of unknown kind");
-  }
   std::string why;
   if (!parse_epilogue(to_string(e), &why)) bad(why);
 }
@@ -168,9 +161,10 @@ void check_conv(const Problem& p) {
 }  // namespace
 
 void Problem::validate() {
-  if (static_cast<size_t>(op) > static_cast<size_t>(Op::conv_bwd_weight))
-    bad("the problem has no known operation");
-  if (!std::isfinite(alpha) || !std::isfinite(beta)) bad("alpha and beta are finite numbers");
+  if (const std::string why = unknown_word(*this); !why.empty()) bad(why);
+  for (auto [name, value] : {std::pair{"alpha", alpha}, {"beta", beta}}) {
+    if (!is_finite_f32(value)) bad(std::string(name) + " is no finite number within the range of f32");
+  }
   check_epilogue(epilogue);
   for (DType t : {a, b}) {
     if (!info(t).operand) bad("dtype " + std::string(to_string(t)) + " cannot be an operand");

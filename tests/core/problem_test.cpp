@@ -222,5 +222,44 @@ TEST(Problem, ValidateChecksWhatWasSetByHand) {
   EXPECT_EQ(p, good);
 }
 
+TEST(Problem, FactorsAreNumbersOfF32) {
+  refused(kBase + " alpha=1e39", "alpha is no finite number within the range of f32");
+  refused(kBase + " beta=-1e39", "beta is no finite number within the range of f32");
+  refused(kBase + " epilogue=scale:1e39", "not a finite number");
+  EXPECT_EQ(Problem::parse(kBase + " alpha=3.4e38 beta=-3.4e38").alpha, 3.4e38);
+  Problem p = Problem::parse(kBase + " epilogue=scale:2");
+  p.epilogue.steps[0].params[0] = std::numeric_limits<float>::infinity();
+  EXPECT_THROW(p.validate(), Error);
+  for (double v : {1e300, -1e39, std::numeric_limits<double>::quiet_NaN()}) {
+    p = Problem::parse(kBase);
+    p.beta = v;
+    EXPECT_THROW(p.validate(), Error) << v;
+  }
+}
+
+TEST(Problem, ValuesWithoutANameAreRefused) {
+  const auto expect_named = [](const char* member, auto&& change) {
+    Problem p = Problem::parse(kBase + " epilogue=relu");
+    change(p);
+    try {
+      p.validate();
+      ADD_FAILURE() << member << " was accepted";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::bad_input);
+      EXPECT_EQ(e.what_happened().find(member), 0u) << e.what();
+    }
+    EXPECT_NE(to_string(p).find(member), std::string::npos) << to_string(p);
+  };
+  expect_named("op is 77", [](Problem& p) { p.op = static_cast<Op>(77); });
+  expect_named("a is 77", [](Problem& p) { p.a = static_cast<DType>(77); });
+  expect_named("b is 77", [](Problem& p) { p.b = static_cast<DType>(77); });
+  expect_named("out is 77", [](Problem& p) { p.out = static_cast<DType>(77); });
+  expect_named("d is 77", [](Problem& p) { p.d = static_cast<DType>(77); });
+  expect_named("layout is 77", [](Problem& p) { p.layout = static_cast<Layout>(77); });
+  expect_named("epilogue has a step 77",
+               [](Problem& p) { p.epilogue.steps[0].kind = static_cast<EpilogueKind>(77); });
+  expect_named("epilogue has 77 steps", [](Problem& p) { p.epilogue.count = 77; });
+}
+
 }  // namespace
 }  // namespace tessera
