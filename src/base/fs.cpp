@@ -84,7 +84,7 @@ int FileHandle::release() {
 }
 
 MappedFile MappedFile::open(const std::string& path) {
-  FileHandle file = open_file(path, O_RDONLY);
+  FileHandle file = open_file(path, O_RDONLY | O_NONBLOCK);
   struct stat st {};
   if (!file || fstat(file.get(), &st) != 0) fail("open", path, errno);
   if (!S_ISREG(st.st_mode)) fail("open", path, not_a_file(st));
@@ -153,7 +153,8 @@ namespace {
 
 // nullopt with errno.
 std::optional<std::string> read_to_end(const std::string& path, bool pipes) {
-  FileHandle file = open_file(path, O_RDONLY);
+  // Opening a pipe waits for somebody to write to it, if it is not to be refused.
+  FileHandle file = open_file(path, O_RDONLY | (pipes ? 0 : O_NONBLOCK));
   struct stat st {};
   if (!file || fstat(file.get(), &st) != 0) return std::nullopt;
   if (!S_ISREG(st.st_mode) && !(pipes && S_ISFIFO(st.st_mode))) {
@@ -249,6 +250,13 @@ void write_file_whole(const std::string& path, std::string_view bytes, bool dura
     throw;
   }
   if (durable) sync_directory(parent_of(path));
+}
+
+void replace_file(const std::string& path, std::string_view bytes) {
+  TempDir own(parent_of(path));
+  const std::string fresh = own.path() + "/file";
+  write_file(fresh, bytes);
+  if (rename(fresh.c_str(), path.c_str()) != 0) fail("rename '" + fresh + "' to", path, errno);
 }
 
 void make_directories(const std::string& path) {

@@ -84,6 +84,8 @@ void write_file(const std::string& path, std::string_view bytes, bool durable = 
 // Readers see the old content or the new, never a part. Devices, pipes and links stay what they are: what
 // they stand for is written in place. New files have the mode that the umask leaves, others keep theirs.
 void write_file_whole(const std::string& path, std::string_view bytes, bool durable = true);
+// The same without a part that others could play: a link at `path` is replaced, not followed.
+void replace_file(const std::string& path, std::string_view bytes);
 // Error(io) where write_file_whole would fail, as far as can be seen: for asking before long work.
 void check_writable(const std::string& path);
 

@@ -217,5 +217,23 @@ TEST_F(Fs, StampsChangeWithTheFile) {
   EXPECT_NE(before, file_stamp(at("file")));
 }
 
+TEST_F(Fs, PipesThatAreNoFilesAreNotWaitedFor) {
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  EXPECT_FALSE(try_read_file(at("pipe")));
+  EXPECT_NE(io_error([&] { MappedFile::open(at("pipe")); }), "no error");
+  std::thread writer([&] { write_file(at("pipe"), "late"); });
+  EXPECT_EQ(read_file(at("pipe")), "late");
+  writer.join();
+}
+
+TEST_F(Fs, ReplacingDoesNotFollowLinks) {
+  write_file(at("victim"), "precious");
+  ASSERT_EQ(symlink(at("victim").c_str(), at("log").c_str()), 0);
+  replace_file(at("log"), "said");
+  EXPECT_EQ(read_file(at("victim")), "precious");
+  EXPECT_EQ(read_file(at("log")), "said");
+  EXPECT_EQ(list_directory(dir_.path()), (std::vector<std::string>{"log", "victim"}));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -17,6 +17,10 @@ TEST_F(Cache, DamagedEntriesAreBuiltAnew) {
       },
       [](const std::string& e) { unlink((e + "/kernel.so").c_str()); },
       [](const std::string& e) { unlink((e + "/meta.json").c_str()); },
+      [](const std::string& e) {
+        unlink((e + "/kernel.so").c_str());
+        ASSERT_EQ(mkfifo((e + "/kernel.so").c_str(), 0600), 0);  // nobody ever writes to it
+      },
       [](const std::string& e) { write_file(e + "/meta.json", "{\"symbol\": "); },
       [](const std::string& e) { write_file(e + "/meta.json", "{}"); },
       [](const std::string& e) { chmod((e + "/kernel.so").c_str(), 0666); },
