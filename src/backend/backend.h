@@ -27,10 +27,14 @@ class Backend {
   // Name and version of the compiler, part of every cache key. "" when there is none; never throws.
   virtual std::string compiler_identity() const = 0;
 
+  // The compiler's file and its state, where another file may have the same identity: what one of them
+  // refuses is not held against the other. "" where there is one of each identity; never throws.
+  virtual std::string compiler_file() const { return {}; }
+
   // `scratch`: an existing directory for temporary files and for the log of a failed compile; "" = the
   // system's. Error(compile_failed) when the compiler refuses the unit, with the path of the log, or when
-  // there is no compiler, with the reason. Error(io) when the compiler was killed, timed out or could not
-  // write: worth another try. Thread-safe.
+  // there is no compiler, with the reason. Error(io) when the compiler was killed, timed out, could not write
+  // or failed before it judged the unit: worth another try. Thread-safe.
   virtual Binary compile(const Source& source, const std::string& scratch) const = 0;
 
   // Error(corrupt) when the bytes do not load or lack the symbol. Thread-safe.

@@ -159,23 +159,25 @@ struct KernelCache::Impl {
     const bool readable = usable();
     const bool writable = readable && !options.read_only;
     const std::string entry = CacheStore::entry_name(unit, compiler);
+    const std::string failure = CacheStore::entry_name(unit, compiler + '\n' + backend.compiler_file());
     auto find = [&] { return readable ? store.find(unit, compiler, source) : std::nullopt; };
     if (auto hit = find()) return {std::move(*hit), From::disk, 0};
-    throw_known_failure(entry, readable);
+    throw_known_failure(failure, readable);
 
     FileLock lock;
     if (writable && !compiler.empty()) {
       lock = lock_entry(entry, [&] { return store.contains(unit, compiler); });
       if (auto hit = find()) return {std::move(*hit), From::disk, 0};
-      throw_known_failure(entry, readable);
+      throw_known_failure(failure, readable);
     }
     try {
       CacheResult result{compile(source, backend, writable), From::compiled, 0};
       if (writable) publish(entry, result.binary, source, compiler);
       return result;
     } catch (const Error& e) {
-      // Only what this compiler thinks of this unit is worth remembering.
-      if (e.code() == ErrorCode::compile_failed && !compiler.empty()) remember(entry, e, compiler, writable);
+      // Only what this very compiler thinks of this unit is worth remembering.
+      if (e.code() == ErrorCode::compile_failed && !compiler.empty())
+        remember(failure, e, compiler, writable);
       throw;
     }
   }

@@ -34,7 +34,8 @@ class KernelCache {
 
   // Single flight per key across threads and processes. A bad entry is a miss: deleted, warned about once.
   // Failures to write are warned about once and cost only the caching. Error(compile_failed) is remembered
-  // per unit and compiler, and thrown again without compiling until the entry is cleared.
+  // per unit, compiler and the compiler's file, and thrown again without compiling until the entry is
+  // cleared.
   CacheResult get_or_build(const Source& source, const Backend& backend);
 
   // Whether get_or_build would need the compiler.

@@ -33,6 +33,7 @@ class CompilerOnly : public Backend {
  public:
   const ArchSpec& arch() const override { return arch_; }
   std::string compiler_identity() const override { return find_cpp_compiler().identity; }
+  std::string compiler_file() const override { return find_cpp_compiler().file; }
   Binary compile(const Source& source, const std::string& scratch) const override {
     return compile_cpp(source, scratch, timeout_s);
   }

@@ -279,5 +279,35 @@ TEST_F(Cache, WhetherEntriesCanBeStoredIsKnown) {
   EXPECT_EQ(cache().why_unwritable().find("cannot create '" + root_), 0u) << cache().why_unwritable();
 }
 
+TEST_F(Cache, WhatIsWrongWithTheCompilerIsNotRemembered) {
+  const std::string good = getenv("TESSERA_CXX");
+  set_compiler("broken",
+               "case \"$*\" in *\" -o \"*) echo \"g++: fatal error: cannot find 'ld'\" >&2; exit 1;; "
+               "esac; exec " +
+                   good + " \"$@\"");
+  const auto error = failure([&] { get(unit("a")); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::io) << error->what();
+  EXPECT_EQ(cache().stats().at("failures").as_int(), 0);
+  setenv("TESSERA_CXX", good.c_str(), 1);
+  EXPECT_EQ(get(unit("a")), From::compiled);
+}
+
+// Both say to be the same compiler.
+TEST_F(Cache, WhatOneCompilerRefusesIsNotHeldAgainstAnother) {
+  const std::string good = getenv("TESSERA_CXX");
+  set_compiler("refusing", "case \"$*\" in *\" -o \"*) echo x >> " + calls_ +
+                               "; echo '<stdin>:1:1: error: no' >&2; exit 1;; esac; exec " + good +
+                               " \"$@\"");
+  for (int i = 0; i < 2; ++i) {
+    const auto error = failure([&] { get(unit("a")); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ErrorCode::compile_failed) << error->what();
+    EXPECT_EQ(compiles(), 1u);
+  }
+  setenv("TESSERA_CXX", good.c_str(), 1);
+  EXPECT_EQ(get(unit("a")), From::compiled);
+}
+
 }  // namespace
 }  // namespace tessera

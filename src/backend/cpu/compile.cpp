@@ -36,7 +36,7 @@ constexpr int64_t kIdentityDays = 1;
 constexpr std::string_view kInstall =
     "install one (apt install g++), name one in TESSERA_CXX, or use a pack of prebuilt kernels";
 
-// What a compiler prints when it did not get to judge the unit: worth another try, unlike a refusal.
+// What a compiler prints when it did not get to judge the unit, though it names a place in it.
 constexpr std::string_view kTransient[] = {"terminated program",
                                            "No space left on device",
                                            "unable to execute command",
@@ -74,10 +74,14 @@ std::string version_text(const std::string& output) {
   return text;
 }
 
+std::string text_of(const FileStamp& stamp) {
+  return std::to_string(stamp.size) + ' ' + std::to_string(stamp.modified_ns);
+}
+
 // Asking costs a process (1 to 20 ms), so the answer is kept on disk for as long as the program's file is the
 // same. Not for ever, because the file may be a wrapper around a compiler that changes.
 std::string identity_of(const std::vector<std::string>& command, const FileStamp& stamp) {
-  const std::string stamp_text = std::to_string(stamp.size) + ' ' + std::to_string(stamp.modified_ns);
+  const std::string stamp_text = text_of(stamp);
   const std::string cache = user_cache_directory();
   const std::string folder = cache + "/compilers";
   const std::string memo = folder + '/' + content_hash({join(command, "\n"), stamp_text});
@@ -112,16 +116,15 @@ CppCompiler with_command(std::vector<std::string> command, const std::string& pa
   static std::map<std::string, std::string> identities;
   CppCompiler found;
   command[0] = path;
-  const auto stamp = file_stamp(path);
+  const FileStamp stamp = file_stamp(path).value_or(FileStamp{});
   const std::string key =
-      join(command, "\n") + '\n' + std::to_string(stamp ? stamp->modified_ns : 0) + user_cache_directory();
+      join(command, "\n") + '\n' + std::to_string(stamp.modified_ns) + user_cache_directory();
   static const std::string flags = content_hash(join(own_flags(), " ")).substr(0, 8);
   std::lock_guard lock(mutex);
   auto known = identities.find(key);
-  if (known == identities.end()) {
-    known = identities.emplace(key, identity_of(command, stamp.value_or(FileStamp{}))).first;
-  }
+  if (known == identities.end()) { known = identities.emplace(key, identity_of(command, stamp)).first; }
   found.identity = known->second + "; flags " + flags;
+  found.file = path + ' ' + text_of(stamp);
   found.command = std::move(command);
   return found;
 }
@@ -141,13 +144,27 @@ std::string keep_log(const Source& source, const std::vector<std::string>& comma
                      const ProcessResult& result, const std::string& scratch) {
   std::string path = scratch + '/' + source.symbol + ".log";
   try {
-    write_file_whole(path, "command: " + join(command, " ") + "\nresult: the compiler " + result.describe() +
-                               "\n" + result.out + "\n---- unit on its standard input ----\n" + source.unit);
+    replace_file(path, "command: " + join(command, " ") + "\nresult: the compiler " + result.describe() +
+                           "\n" + result.out + "\n---- unit on its standard input ----\n" + source.unit);
     return path;
   } catch (const Error& e) {
     log(LogLevel::info, e.what());
     return {};
   }
+}
+
+bool starts_with_number(std::string_view text) { return !text.empty() && text[0] >= '0' && text[0] <= '9'; }
+
+// Whether the compiler read the unit and refused it: "<stdin>:12:3: error: ..." names a place in the unit.
+// What it says of itself and of its tools ("g++: fatal error: cannot execute 'as'") is no judgement.
+bool judged(const std::string& output) {
+  for (std::string_view line : split(output, '\n')) {
+    const size_t said = std::min(line.find(" error: "), line.find(" fatal error: "));
+    if (said == line.npos || said < 2 || line[said - 1] != ':') continue;
+    const size_t place = line.rfind(':', said - 2);
+    if (place != line.npos && starts_with_number(line.substr(place + 1))) return true;
+  }
+  return false;
 }
 
 [[noreturn]] void fail(const Source& source, const std::vector<std::string>& command,
@@ -169,8 +186,10 @@ std::string keep_log(const Source& source, const std::vector<std::string>& comma
                 "free memory or disk space and try again");
   }
   const std::string log_path = keep_log(source, command, result, scratch);
-  throw Error(ErrorCode::compile_failed, what + ": " + summary(result.out),
-              log_path.empty() ? "the log could not be written" : "see " + log_path);
+  const std::string see = log_path.empty() ? "the log could not be written" : "see " + log_path;
+  if (judged(result.out)) throw Error(ErrorCode::compile_failed, what + ": " + summary(result.out), see);
+  throw Error(ErrorCode::io, what + " before it had looked at the unit: " + summary(result.out),
+              "check that the compiler works, or name another one in TESSERA_CXX; " + see);
 }
 
 }  // namespace
@@ -183,7 +202,7 @@ CppCompiler find_cpp_compiler() {
     auto command = command_of(own);
     const std::string path = command.empty() ? "" : find_program(command[0]);
     if (!path.empty()) return with_command(std::move(command), path);
-    return {{}, {}, "TESSERA_CXX='" + own + "' names no program"};
+    return {{}, {}, {}, "TESSERA_CXX='" + own + "' names no program"};
   }
   if (auto command = command_of(variable("CXX")); !command.empty()) {
     const std::string path = find_program(command[0]);
@@ -195,7 +214,7 @@ CppCompiler find_cpp_compiler() {
     const std::string path = find_program(name);
     if (!path.empty()) return with_command({std::string(name)}, path);
   }
-  return {{}, {}, "there is no C++ compiler (g++, clang++ or c++) on PATH"};
+  return {{}, {}, {}, "there is no C++ compiler (g++, clang++ or c++) on PATH"};
 }
 
 Binary compile_cpp(const Source& source, const std::string& scratch, double timeout_s) {

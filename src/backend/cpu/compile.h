@@ -11,6 +11,7 @@ namespace tessera {
 struct CppCompiler {
   std::vector<std::string> command;  // the program and the user's own flags; empty when there is none
   std::string identity;  // version and target, the same wherever the program is installed; "" when none
+  std::string file;      // the program's path, size and time; "" when none
   std::string missing;   // why there is none
 };
 

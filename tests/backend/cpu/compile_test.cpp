@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <optional>
@@ -164,6 +165,54 @@ TEST_F(Compile, CompilerThatMakesNothingIsAnError) {
   const auto error = failure(source("return x;"));
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::io);
+}
+
+TEST_F(Compile, WhatIsWrongWithTheCompilerIsNotARefusal) {
+  for (const char* said :
+       {"g++: fatal error: cannot execute 'as': execvp: No such file or directory",
+        "collect2: fatal error: cannot find 'ld'", "cc1plus: error: bad value 'x' for '-march=' switch",
+        "<stdin>:3:1: internal compiler error: Segmentation fault", "this is no compiler"}) {
+    Variable own("TESSERA_CXX", script("broken", std::string("echo \"") + said + "\" >&2; exit 1"));
+    const auto error = failure(source("return x;"));
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ErrorCode::io) << said;
+    EXPECT_NE(error->what_happened().find(said), std::string::npos) << error->what();
+    EXPECT_NE(error->what_to_do().find("TESSERA_CXX"), std::string::npos) << error->what();
+  }
+  for (const char* said : {"<stdin>:3:1: error: no such name", "cpu/tile.h:12: fatal error: no such file"}) {
+    Variable own("TESSERA_CXX", script("refuses", std::string("echo '") + said + "' >&2; exit 1"));
+    const auto error = failure(source("return x;"));
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ErrorCode::compile_failed) << said;
+  }
+}
+
+TEST_F(Compile, ADriverWithoutItsToolsIsNotARefusal) {
+  const std::string real = find_program("g++");
+  if (real.empty()) GTEST_SKIP() << "no g++ here";
+  ASSERT_EQ(symlink(real.c_str(), (dir_.path() + "/g++").c_str()), 0);
+  Variable path("PATH", dir_.path());
+  const auto error = failure(source("return x;"));
+  if (!error) GTEST_SKIP() << "this g++ finds its tools by itself";
+  EXPECT_EQ(error->code(), ErrorCode::io) << error->what();
+}
+
+TEST_F(Compile, TheFileTellsCompilersOfOneIdentityApart) {
+  const std::string body = "exec g++ \"$@\"";
+  Variable one("TESSERA_CXX", script("one", body));
+  const CppCompiler first = find_cpp_compiler();
+  Variable other("TESSERA_CXX", script("other", body));
+  const CppCompiler second = find_cpp_compiler();
+  EXPECT_EQ(first.identity, second.identity);
+  EXPECT_NE(first.file, second.file);
+}
+
+TEST_F(Compile, LogsDoNotFollowLinks) {
+  write_file(dir_.path() + "/victim", "precious");
+  ASSERT_EQ(symlink((dir_.path() + "/victim").c_str(), (dir_.path() + "/tsr_test_unit.log").c_str()), 0);
+  ASSERT_TRUE(failure(source("return no_such_name;")));
+  EXPECT_EQ(read_file(dir_.path() + "/victim"), "precious");
+  EXPECT_NE(read_file(dir_.path() + "/tsr_test_unit.log").find("no_such_name"), std::string::npos);
 }
 
 }  // namespace
