@@ -119,6 +119,10 @@ FileLock FileLock::try_lock(const std::string& path) {
   return lock;
 }
 
+void FileLock::note(std::string_view text) const {
+  if (ftruncate(file_.get(), 0) == 0 && pwrite(file_.get(), text.data(), text.size(), 0) < 0) return;
+}
+
 TempDir::TempDir(const std::string& parent) : path_(parent + '/' + temp_name()) {
   if (mkdir(path_.c_str(), 0700) != 0) fail("create", path_, errno);
 }

@@ -47,7 +47,8 @@ class FileLock {
  public:
   static FileLock try_lock(const std::string& path);  // false-y when another process or thread holds it
   explicit operator bool() const { return static_cast<bool>(file_); }
-  int error() const { return error_; }  // errno when the lock file cannot be used; 0 when merely held
+  void note(std::string_view text) const;  // in the file, for those who wait; quiet
+  int error() const { return error_; }     // errno when the lock file cannot be used; 0 when merely held
 
  private:
   FileHandle file_;

@@ -1,5 +1,7 @@
 #include "runtime/kernel_cache.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <future>
@@ -20,8 +22,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using From = CacheResult::From;
 
-// Longer than a compile may take: after that the other builder is taken for dead or stopped.
-constexpr std::chrono::seconds kLockPatience{90};
+// Longer than a compile may take: after that the other builder is taken for dead or stopped. Long before it
+// the user is told what is waited for.
+constexpr std::chrono::seconds kLockPatience{90}, kSilence{2};
 constexpr std::chrono::milliseconds kFirstLook{1}, kLastLook{20};
 
 // Below the limit by this much after a collection, so that the next entries do not each start one.
@@ -95,13 +98,23 @@ struct KernelCache::Impl {
       warn_uncached(e);
       return {};
     }
-    const auto deadline = Clock::now() + kLockPatience;
+    const auto began = Clock::now(), deadline = began + kLockPatience;
     for (auto pause = kFirstLook;; pause = std::min(pause * 2, kLastLook)) {
       FileLock lock = FileLock::try_lock(path);
+      if (lock) lock.note(std::to_string(getpid()));
       if (lock || lock.error() || appeared() || Clock::now() > deadline) return lock;
       throw_if_interrupted();
+      if (Clock::now() - began > kSilence) warn_waiting(path);
       std::this_thread::sleep_for(pause);
     }
+  }
+
+  static void warn_waiting(const std::string& path) {
+    const std::string holder = try_read_file(path).value_or("");
+    warn_once("waiting " + path, "another process" + (holder.empty() ? "" : " (" + holder + ")") +
+                                     " has been building a kernel for " + std::to_string(kSilence.count()) +
+                                     " s or more; waiting for it, up to " +
+                                     std::to_string(kLockPatience.count()) + " s (lock '" + path + "')");
   }
 
   Binary compile(const Source& source, const Backend& backend, bool writable) {

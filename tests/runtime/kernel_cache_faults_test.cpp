@@ -309,5 +309,35 @@ TEST_F(Cache, WhatOneCompilerRefusesIsNotHeldAgainstAnother) {
   EXPECT_EQ(get(unit("a")), From::compiled);
 }
 
+TEST_F(Cache, AStoppedBuilderIsNamed) {
+  const std::string real = getenv("TESSERA_CXX"), gate = dir_.path() + "/gate",
+                    begun = dir_.path() + "/begun";
+  set_compiler("stopping", "case \"$*\" in *\" -o \"*) test -e " + gate + " || { : >" + begun +
+                               "; exec sleep 60; };; esac; exec " + real + " \"$@\"");
+  const std::string compiler = getenv("TESSERA_CXX");
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      cache().get_or_build(unit("a"), backend_);
+    } catch (...) {}
+    _exit(0);
+  }
+  while (!path_exists(begun)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(child, SIGSTOP);
+  write_file(gate, "");
+  testing::internal::CaptureStderr();
+  From from = From::disk;
+  std::thread waiting([&] { from = get(unit("a")); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  waiting.join();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(from, From::compiled);
+  EXPECT_NE(said.find("another process (" + std::to_string(child) + ")"), std::string::npos) << said;
+  EXPECT_NE(said.find(root_ + "/locks/"), std::string::npos) << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+}
+
 }  // namespace
 }  // namespace tessera
