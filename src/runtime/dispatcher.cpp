@@ -70,6 +70,12 @@ Problem validated(Problem p) {
   return p;
 }
 
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) { return e.what(); }
+}
+
 // Names the problem in an error that does not know it.
 template <class F>
 decltype(auto) on_problem(const Problem& p, F&& body) {
@@ -102,9 +108,8 @@ struct Dispatcher::Impl {
 
   SelectionInput input(const Problem& p, const GemmView& v) const { return {p, v, arch, options}; }
 
-  // So many candidates that a choice looks at: any of them may be the best that can run without a compiler.
-  size_t wanted() const {
-    if (backend->compiler_identity().empty()) return std::numeric_limits<size_t>::max();
+  // So many candidates that a choice looks at.
+  size_t looked_at() const {
     if (options.policy != Policy::model_topk) return 1;
     return static_cast<size_t>(options.top_k > 0 ? options.top_k : kMostRaced);
   }
@@ -119,7 +124,7 @@ struct Dispatcher::Impl {
     if (auto module = loaded(source.symbol)) return module;
     const auto start = Clock::now();
     CacheResult result = cache.get_or_build(source, *backend);
-    auto module = backend->load(result.binary);
+    auto module = load(source, result);
     if (info) {
       info->from = std::max(info->from, kFromCache[static_cast<size_t>(result.from)]);
       info->build_ms += us_since(start) / 1e3;
@@ -128,34 +133,68 @@ struct Dispatcher::Impl {
     return modules.try_emplace(source.symbol, std::move(module)).first->second;
   }
 
+  // What is whole and does not load, of an older system or of a compiler with other flags, is built anew
+  // once.
+  std::shared_ptr<Module> load(const Source& source, CacheResult& result) {
+    std::string why;
+    for (bool again : {false, true}) {
+      try {
+        return backend->load(result.binary);
+      } catch (const Error& e) {
+        if (e.code() != ErrorCode::corrupt) throw;
+        why = e.what_happened();
+      }
+      if (again || result.from == CacheResult::From::compiled) break;
+      warn_once("does not load " + source.symbol, why + "; it is built anew");
+      result = cache.build_anew(source, *backend);
+    }
+    cache.discard(source, *backend);
+    throw Error(ErrorCode::compile_failed, why + " (made by " + backend->compiler_identity() + ")",
+                "name another compiler or other flags in TESSERA_CXX");
+  }
+
   std::unique_ptr<Kernel> make(const Problem& p, const GemmView& v, const Choice& choice, BuildInfo* info) {
     return backend->prepare(module_for(render(v, choice.config, arch), info), p, choice);
   }
 
-  // Without a compiler only what the cache or a pack holds can run: the best of those, said aloud by
-  // `source`.
-  void keep_available(const GemmView& v, std::vector<Candidate>& candidates) {
-    if (!backend->compiler_identity().empty()) return;
-    const Source wanted = render(v, candidates.front().config, arch);
-    std::vector<Candidate> available;
-    for (const Candidate& c : candidates) {
-      const Source source = render(v, c.config, arch);
-      if (loaded(source.symbol) || cache.contains(source, *backend)) available.push_back(c);
+  // Whether there is a kernel without a compiler; it is loaded then.
+  bool available(const Source& source, BuildInfo* info) {
+    if (loaded(source.symbol)) return true;
+    if (!cache.contains(source, *backend)) return false;
+    try {
+      module_for(source, info);
+      return true;
+    } catch (const Error& e) {
+      throw_if_interrupted();
+      log(LogLevel::info, e.what());
+      return false;
     }
-    if (!available.empty()) candidates = std::move(available);  // else get_or_build says what is missing
+  }
+
+  // Without a compiler only what the cache or a pack holds can run: the best of those, as many as are looked
+  // at, said aloud by `source`.
+  void keep_available(const GemmView& v, std::vector<Candidate>& candidates, BuildInfo* info) {
+    if (!backend->compiler_identity().empty()) return;
+    std::vector<Candidate> found;
+    for (const Candidate& c : candidates) {
+      if (available(render(v, c.config, arch), info)) found.push_back(c);
+      if (found.size() == looked_at()) break;
+    }
+    if (!found.empty()) candidates = std::move(found);  // else get_or_build says what is missing
   }
 
   // With `later`, what is left to time in the background goes there.
   Choice choose(const Problem& p, const GemmView& v, BuildInfo* info,
                 std::vector<Candidate>* later = nullptr) {
     SelectionInput in = input(p, v);
-    in.most = wanted();
+    // Without a compiler any of them may be the best that can run.
+    in.most = backend->compiler_identity().empty() ? std::numeric_limits<size_t>::max() : looked_at();
     const auto start = Clock::now();
     ChoiceSource source;
     std::vector<Candidate> candidates = ranked_candidates(in, &source);
     if (info) info->select_us = us_since(start);
     const KernelConfig first = candidates[0].config;
-    keep_available(v, candidates);
+    keep_available(v, candidates, info);
     if (candidates[0].config != first) source = choice_source(options.policy);
     Choice choice{candidates[0].config, candidates[0].predicted_us, source};
     if (options.policy != Policy::model_topk || source == ChoiceSource::tuned) return choice;
@@ -167,14 +206,13 @@ struct Dispatcher::Impl {
     return choice;
   }
 
-  // All compiled at once; one that fails has an error in its place.
-  std::vector<std::unique_ptr<Kernel>> make_all(const Problem& p, const GemmView& v,
-                                                std::span<const Candidate> wanted, BuildInfo* info,
-                                                std::vector<std::exception_ptr>& errors) {
+  // All compiled at once. Those that fail are left out; where none is made, the first one's error comes out.
+  std::vector<std::unique_ptr<Kernel>> made_of(const Problem& p, const GemmView& v,
+                                               std::span<const Candidate> wanted, BuildInfo* info) {
     const size_t count = wanted.size();
     std::vector<std::unique_ptr<Kernel>> kernels(count);
     std::vector<BuildInfo> infos(count);
-    errors.assign(count, nullptr);
+    std::vector<std::exception_ptr> errors(count);
     in_parallel(count, static_cast<int>(count), [&](size_t i) {
       const InterruptedBy scope(background.stop());
       try {
@@ -182,9 +220,15 @@ struct Dispatcher::Impl {
             make(p, v, {wanted[i].config, wanted[i].predicted_us, ChoiceSource::measured}, &infos[i]);
       } catch (...) { errors[i] = std::current_exception(); }
     });
+    throw_if_interrupted();
     for (size_t i = 0; info && i < count; ++i) {
       info->from = std::max(info->from, infos[i].from);
       info->build_ms = std::max(info->build_ms, infos[i].build_ms);
+    }
+    std::erase(kernels, nullptr);
+    if (kernels.empty()) std::rethrow_exception(errors[0]);
+    for (size_t i = 0; i < count; ++i) {
+      if (errors[i]) log(LogLevel::info, "not timed: " + text_of(errors[i]));
     }
     return kernels;
   }
@@ -194,11 +238,8 @@ struct Dispatcher::Impl {
   }
 
   Choice fastest_of(const Problem& p, const GemmView& v, std::span<const Candidate> top, BuildInfo* info) {
-    std::vector<std::exception_ptr> errors;
-    auto kernels = make_all(p, v, top, info, errors);
-    for (const auto& e : errors) {
-      if (e) std::rethrow_exception(e);
-    }
+    auto kernels = made_of(p, v, top, info);
+    if (kernels.size() == 1) return kernels[0]->choice();
     return winner(p, kernels, race(kernels, kRaceBudgetMs))->choice();
   }
 
@@ -234,15 +275,7 @@ struct Dispatcher::Impl {
   // The fastest of `top` takes its problem's place. Those that do not compile are left out.
   void refine(const Problem& p, const std::vector<Candidate>& top) {
     const GemmView v = lower(p);
-    std::vector<std::exception_ptr> errors;
-    auto kernels = make_all(p, v, top, nullptr, errors);
-    throw_if_interrupted();
-    for (size_t i = 0; i < errors.size(); ++i) {
-      if (errors[i])
-        log(LogLevel::debug, "left out in the background: config=\"" + to_string(top[i].config) + "\"");
-    }
-    std::erase(kernels, nullptr);
-    if (kernels.empty()) return;
+    auto kernels = made_of(p, v, top, nullptr);
     std::unique_ptr<Kernel>& best =
         kernels.size() == 1 ? kernels[0] : winner(p, kernels, quiet_race(kernels));
     log(LogLevel::debug, "timed in the background: problem=\"" + to_string(p) + "\" config=\"" +

@@ -30,6 +30,10 @@ constexpr std::chrono::milliseconds kFirstLook{1}, kLastLook{20};
 // Below the limit by this much after a collection, so that the next entries do not each start one.
 constexpr double kCollectTo = 0.9;
 
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
 }  // namespace
 
 struct KernelCache::Impl {
@@ -195,6 +199,30 @@ struct KernelCache::Impl {
     }
   }
 
+  // build(), by one thread at a time for each unit and compiler; the others take what it got.
+  CacheResult once(const std::string& unit, const Source& source, const Backend& backend) {
+    const std::string compiler = backend.compiler_identity();
+    const std::string flight_key = unit + compiler;
+    std::promise<CacheResult> promise;
+    std::shared_future<CacheResult> flight;
+    bool leader = false;
+    {
+      std::lock_guard lock(mutex);
+      auto [found, fresh] = flights.try_emplace(flight_key);
+      if (fresh) found->second = promise.get_future().share();
+      flight = found->second;
+      leader = fresh;
+    }
+    if (leader) {
+      try {
+        promise.set_value(build(unit, compiler, source, backend));
+      } catch (...) { promise.set_exception(std::current_exception()); }
+      std::lock_guard lock(mutex);
+      flights.erase(flight_key);
+    }
+    return flight.get();
+  }
+
   Json collect(int64_t limit) {  // with `mutex` held
     std::vector<CacheStore::Entry> all = store.entries();
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.used_ns < b.used_ns; });
@@ -233,34 +261,28 @@ KernelCache::~KernelCache() = default;
 
 CacheResult KernelCache::get_or_build(const Source& source, const Backend& backend) {
   const auto began = Clock::now();
-  auto timed = [&](CacheResult result) {
-    result.ms = std::chrono::duration<double, std::milli>(Clock::now() - began).count();
-    return result;
-  };
   const std::string unit = unit_key(source);
   auto packed = impl_->in_packs(source, [&](const Pack& pack) { return pack.find(unit); });
-  if (packed) return timed({std::move(*packed), From::pack, 0});
+  if (packed) return {std::move(*packed), From::pack, ms_since(began)};
+  CacheResult result = impl_->once(unit, source, backend);
+  result.ms = ms_since(began);
+  return result;
+}
 
-  const std::string compiler = backend.compiler_identity();
-  const std::string flight_key = unit + compiler;
-  std::promise<CacheResult> promise;
-  std::shared_future<CacheResult> flight;
-  bool leader = false;
-  {
-    std::lock_guard lock(impl_->mutex);
-    auto [found, fresh] = impl_->flights.try_emplace(flight_key);
-    if (fresh) found->second = promise.get_future().share();
-    flight = found->second;
-    leader = fresh;
+CacheResult KernelCache::build_anew(const Source& source, const Backend& backend) {
+  const auto began = Clock::now();
+  if (impl_->options.read_only) {
+    Binary binary = backend.compile(source, "");
+    return {std::move(binary), From::compiled, ms_since(began)};
   }
-  if (leader) {
-    try {
-      promise.set_value(impl_->build(unit, compiler, source, backend));
-    } catch (...) { promise.set_exception(std::current_exception()); }
-    std::lock_guard lock(impl_->mutex);
-    impl_->flights.erase(flight_key);
-  }
-  return timed(flight.get());
+  discard(source, backend);
+  CacheResult result = impl_->once(unit_key(source), source, backend);
+  result.ms = ms_since(began);
+  return result;
+}
+
+void KernelCache::discard(const Source& source, const Backend& backend) {
+  if (impl_->usable()) impl_->store.discard(unit_key(source), backend.compiler_identity());
 }
 
 bool KernelCache::contains(const Source& source, const Backend& backend) const {

@@ -38,6 +38,11 @@ class KernelCache {
   // cleared.
   CacheResult get_or_build(const Source& source, const Backend& backend);
 
+  // For a kernel that was whole and did not load: as get_or_build, but what the directory holds is dropped
+  // and packs are not looked in.
+  CacheResult build_anew(const Source& source, const Backend& backend);
+  void discard(const Source& source, const Backend& backend);  // from the directory; quiet
+
   // Whether get_or_build would need the compiler.
   bool contains(const Source& source, const Backend& backend) const;
 

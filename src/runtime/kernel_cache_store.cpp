@@ -118,7 +118,7 @@ std::optional<Binary> CacheStore::find(const std::string& unit_key, std::string_
   if (!loaded.why.empty()) {
     warn_once("entry " + path, "kernel cache entry '" + path + "' is damaged (" + loaded.why +
                                    ") and is built anew; `tessera cache verify` checks the others");
-    discard(path);
+    discard_path(path);
     return std::nullopt;
   }
   if (loaded.binary && !read_only_) touch(path + kMetaFile);
@@ -128,6 +128,11 @@ std::optional<Binary> CacheStore::find(const std::string& unit_key, std::string_
 bool CacheStore::contains(const std::string& unit_key, std::string_view compiler) const {
   const std::string entry = compiler.empty() ? any_build_of(unit_key) : entry_name(unit_key, compiler);
   return !entry.empty() && path_exists(path_of(entry) + kMetaFile);
+}
+
+void CacheStore::discard(const std::string& unit_key, std::string_view compiler) const {
+  const std::string entry = compiler.empty() ? any_build_of(unit_key) : entry_name(unit_key, compiler);
+  if (!entry.empty()) discard_path(path_of(entry));
 }
 
 int64_t CacheStore::publish(const std::string& entry, const Binary& binary, const Source& source,
@@ -159,7 +164,7 @@ std::optional<Error> CacheStore::find_failure(const std::string& entry) const {
                  j.at("remedy").as_string() + " (remembered from " + j.at("created").as_string() +
                      "; `tessera cache clear` forgets it)");
   } catch (const Error&) {
-    discard(path);
+    discard_path(path);
     return std::nullopt;
   }
 }
@@ -214,10 +219,10 @@ std::string CacheStore::why_damaged(const Entry& entry) const {
   return loaded.binary || !loaded.why.empty() ? loaded.why : "";
 }
 
-void CacheStore::remove(const Entry& entry) const { discard(entry.path); }
+void CacheStore::remove(const Entry& entry) const { discard_path(entry.path); }
 
 // Moved aside first: a reader finds all of an entry or none of it.
-void CacheStore::discard(const std::string& path) const {
+void CacheStore::discard_path(const std::string& path) const {
   if (read_only_) return;
   try {
     TempDir temp(scratch());

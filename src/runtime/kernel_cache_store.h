@@ -46,6 +46,7 @@ class CacheStore {
   // The kernel, or nullopt. A damaged entry is deleted, warned about once and counts as absent.
   std::optional<Binary> find(const std::string& unit_key, std::string_view compiler, const Source& source);
   bool contains(const std::string& unit_key, std::string_view compiler) const;
+  void discard(const std::string& unit_key, std::string_view compiler) const;  // quiet
 
   // Bytes added; 0 when another process had put the entry there. Error(io) when it cannot be written.
   int64_t publish(const std::string& entry, const Binary& binary, const Source& source,
@@ -76,7 +77,7 @@ class CacheStore {
  private:
   std::string path_of(const std::string& entry) const;
   std::string any_build_of(const std::string& unit_key) const;
-  void discard(const std::string& path) const;
+  void discard_path(const std::string& path) const;
 
   std::string root_;
   bool read_only_;

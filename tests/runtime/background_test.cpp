@@ -2,6 +2,7 @@
 #include "runtime/background.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,11 +13,16 @@
 #include <thread>
 #include <vector>
 
+#include "backend/backend.h"
+#include "base/fs.h"
 #include "base/interrupt.h"
 #include "base/process.h"
+#include "codegen/render.h"
 #include "sanitized.h"
 #include "tessera/dispatcher.h"
+#include "tessera/error.h"
 #include "tessera/registry.h"
+#include "variable.h"
 
 namespace tessera {
 namespace {
@@ -207,6 +213,42 @@ TEST_F(TopK, WithoutBackgroundTheFirstGetWaits) {
   EXPECT_EQ(to_string(d.get(problem_).choice().config), fast_);
   EXPECT_EQ(d.get(problem_).choice().source, ChoiceSource::measured);
   EXPECT_EQ(d.refining(), 0u);
+}
+
+TEST_F(TopK, WithoutBackgroundWhatDoesNotCompileIsLeftOut) {
+  // No standard pack has its kernels.
+  const Problem problem = Problem::parse("gemm m=384 n=384 k=384 dtype=f32 layout=rrr epilogue=relu,relu");
+  DispatcherOptions o = options();
+  o.background = false;
+  const TempDir dir(temp_directory());
+  o.cache_dir = dir.path() + "/cache";
+  const auto compiler = [&](const std::string& refused) {
+    const std::string path = dir.path() + "/refusing-c++";
+    write_file(path,
+               "#!/bin/sh\ncase \"$*\" in *\" -o \"*) ;; *) exec g++ \"$@\" ;; esac\n"
+               "cat >\"$TMPDIR/unit\"\nif grep -q '" +
+                   refused +
+                   "' \"$TMPDIR/unit\"; then\n"
+                   "  echo '<stdin>:1:1: error: not this one' >&2\n  exit 1\nfi\n"
+                   "exec g++ \"$@\" <\"$TMPDIR/unit\"\n");
+    chmod(path.c_str(), 0700);
+    return path;
+  };
+  std::string why;
+  const std::string symbol =
+      render(lower(problem), *KernelConfig::parse(fast_, &why), make_backend("cpu", 1)->arch()).symbol;
+  {
+    const Variable cxx("TESSERA_CXX", compiler(symbol));
+    Dispatcher d(o);
+    const Kernel& kernel = d.get(problem);
+    EXPECT_EQ(to_string(kernel.choice().config), slow_);
+    EXPECT_EQ(kernel.choice().source, ChoiceSource::measured);
+    EXPECT_TRUE(right(kernel));
+  }
+  o.cache_dir = dir.path() + "/other";
+  const Variable cxx("TESSERA_CXX", compiler("."));
+  Dispatcher d(o);
+  EXPECT_THROW(d.get(problem), Error) << "none is left";
 }
 
 TEST_F(TopK, PackedOperandsAreOfOneKernel) {
