@@ -102,7 +102,9 @@ struct BuildInfo {
 };
 std::string_view to_string(BuildInfo::From from);
 
-// Thread-safe. Several dispatchers may live side by side and share nothing but files.
+// Thread-safe. Several dispatchers may live side by side and share nothing but files. A child of fork() may
+// use its parent's only while no kernel ran on several threads and nothing was left to time in the
+// background: see Kernel::run.
 class Dispatcher {
  public:
   explicit Dispatcher(DispatcherOptions options = {});

@@ -74,7 +74,8 @@ class Kernel {
 
   // Runs to completion (CPU) or enqueues (GPU). Thread-safe: any number of calls at once on distinct outputs.
   // Error(bad_input) before anything is written when a needed buffer is null, misaligned for its element
-  // type, or C overlaps an input.
+  // type, or C overlaps an input. Error(device) when there is not enough memory, and in a child of fork()
+  // whose parent had run kernels on several threads: the child has none of them.
   virtual void run(const Buffers& buffers) const = 0;
 
   // run() without the checks, for a caller that validated its buffers once (null, alignment, overlap are

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/forked.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -18,7 +19,7 @@ namespace {
 
 thread_local std::string last_error;
 
-std::atomic<bool> device_used{false}, forked_after_use{false};
+ForkGuard device_guard;
 
 // tsr_status of an ErrorCode: in the same order, one later.
 tsr_status status_of(ErrorCode code) { return static_cast<tsr_status>(static_cast<int>(code) + 1); }
@@ -61,16 +62,11 @@ Kernels::Held checked(tsr_kernel* handle) {
 }
 Registries::Held checked(tsr_registry* handle) { return live(registries(), handle, "registry"); }
 
-void note_device_use() {
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { forked_after_use = device_used.load(); });
-  if (registered == 0) device_used = true;
-}
+void note_device_use() { device_guard.note(); }
 
 void refuse_forked_child() {
-  if (!forked_after_use.load(std::memory_order_relaxed)) return;
-  throw Error(ErrorCode::device, "this process was forked after its parent had used a device",
-              "start workers by spawn or forkserver, or fork before the first dispatcher is created");
+  device_guard.refuse("used a device",
+                      "start workers by spawn or forkserver, or fork before the first dispatcher is created");
 }
 
 tsr_status fail(const Error& error) noexcept {

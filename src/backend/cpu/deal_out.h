@@ -7,7 +7,15 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/forked.h"
+
 namespace tessera {
+
+// Of the threads of parallel regions, for which a forked child would wait for ever.
+inline ForkGuard& threads_guard() {
+  static ForkGuard guard;
+  return guard;
+}
 
 // Threads of a parallel region of which so many have work: never fewer than the calling thread's last region
 // had. GCC's run time ends the threads that a smaller region does without and starts them again for the next
@@ -19,10 +27,14 @@ inline int team_for(int threads) {
 }
 
 // work(thread, of how many) on at most `threads` threads counted from 0, and none woken for a single one.
+// Error(device) in a child that was forked after threads had been at work.
 template <class Work>
 void on_threads(int64_t threads, const Work& work) {
   const auto wanted = static_cast<int>(threads);
   if (wanted <= 1) return work(0, 1);
+  threads_guard().refuse("run kernels on several threads",
+                         "fork before the first run, start workers by exec, or use threads = 1");
+  threads_guard().note();
 #pragma omp parallel num_threads(team_for(wanted))
   {
     const int thread = omp_get_thread_num(), all = std::min(omp_get_num_threads(), wanted);

@@ -1,9 +1,14 @@
 #include "backend/cpu/deal_out.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <thread>
 #include <vector>
+
+#include "sanitized.h"
+#include "tessera/error.h"
 
 namespace tessera {
 namespace {
@@ -51,6 +56,25 @@ TEST(DealOut, TeamsOfAThreadNeverShrink) {
     EXPECT_EQ(team_for(5), 5);
     EXPECT_EQ(team_for(1), 5);
   }).join();
+}
+
+TEST(DealOut, AForkedChildDoesNotWaitForThreadsItLacks) {
+  if (TESSERA_SANITIZED) GTEST_SKIP() << "a sanitizer's runtime refuses forks of a process with threads";
+  deal_out(4, 2, [](int64_t, int) {});
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    int done = 0;
+    deal_out(4, 1, [&](int64_t, int) { ++done; });
+    if (done != 4) _exit(1);
+    try {
+      deal_out(4, 2, [](int64_t, int) {});
+    } catch (const Error& e) { _exit(e.code() == ErrorCode::device ? 0 : 2); }
+    _exit(3);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace
