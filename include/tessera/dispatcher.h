@@ -52,8 +52,8 @@ inline constexpr int kMostRaced = 8;
 
 // Every member has an initialiser: {.threads = 1} is a whole set of options, without a warning.
 struct DispatcherOptions {
-  std::string device = "cpu";  // "cpu", "cuda", "null:ARCH" (plans, runs nothing)
-  int threads = 0;             // CPU: 0 = all cores
+  std::string device = "cpu";  // "cpu", "cpu:THREADS", "cuda", "null:ARCH" (plans, runs nothing)
+  int threads = 0;             // CPU: 0 = all cores, or as many as the device says
   Policy policy = Policy::model;
   int top_k = 0;  // of model_topk; 0: those that the model's error band holds, kMostRaced at most
   // model_topk: the first get() of a problem answers with the best predicted as soon as that is compiled; the
@@ -61,8 +61,8 @@ struct DispatcherOptions {
   // on get() gives the fastest. False, and for problems with prepack=b (whose packed B is of one kernel's
   // order): the first get() waits.
   bool background = true;
-  std::string config{};                  // of explicit_config: a config's text form
-  RankCallback rank{};                   // of callback
+  std::string config{};                  // of explicit_config alone: a config's text form
+  RankCallback rank{};                   // of callback alone
   std::string model{};                   // what predicts: "" = the shipped one, "analytic", or a model file
   std::string cache_dir{};               // "": TESSERA_CACHE_DIR or the user's cache directory
   std::vector<std::string> packs{};      // prebuilt kernels to look in before compiling
@@ -107,6 +107,9 @@ std::string_view to_string(BuildInfo::From from);
 // background: see Kernel::run.
 class Dispatcher {
  public:
+  // Error(bad_input) for options that contradict each other or do not parse, a config or a rank function that
+  // the policy does not ask for among them; Error(io) or Error(corrupt) for a model or a pack that does not
+  // serve; Error(unsupported) where the device is not there.
   explicit Dispatcher(DispatcherOptions options = {});
   ~Dispatcher();
 
@@ -128,8 +131,8 @@ class Dispatcher {
   // The generated unit for the choice: short form (one include) or, with `whole`, as it is compiled.
   std::string emit(const Problem& problem, bool whole = false);
 
-  // Compiles what the problems need, in parallel. Calls progress(done, total, text) from one thread at a
-  // time. Returns one error text per problem, "" where it went well.
+  // Compiles what the problems need, so many at a time (0: as many as there are cores). Calls progress(done,
+  // total, text) from one thread at a time. Returns one error text per problem, "" where it went well.
   std::vector<std::string> build(
       std::span<const Problem> problems, int jobs,
       const std::function<void(size_t, size_t, const std::string&)>& progress = {});

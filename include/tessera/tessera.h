@@ -130,8 +130,9 @@ typedef size_t (*tsr_rank)(void* user, const char* problem, const tsr_candidate*
  * "background": true, "config": "",
  * "cache_dir": "", "packs": [], "model": "", "database": PATH or "none"}; unknown keys are refused. Decisions
  * of the database (the program's own where none is named) come before policies model and model_topk. A `rank`
- * without a policy means policy "callback", a config without one policy "explicit". The registry (null:
- * everything legal) may change or be destroyed later; kernels already got stay as they are. */
+ * without a policy means policy "callback", a config without one policy "explicit"; with a policy that does
+ * not go by them they are refused. The registry (null: everything legal) may change or be destroyed later;
+ * kernels already got stay as they are. */
 TSR_API tsr_status tsr_dispatcher_create(const char* options, tsr_registry* registry, tsr_rank rank,
                                          void* user, tsr_dispatcher** dispatcher);
 /* Its kernels go with it. */
@@ -145,8 +146,8 @@ TSR_API tsr_status tsr_dispatcher_info(tsr_dispatcher* dispatcher, char** json);
  * info is "measured" from then on); every handle lives as long as the dispatcher. */
 TSR_API tsr_status tsr_get(tsr_dispatcher* dispatcher, const char* problem, tsr_kernel** kernel);
 
-/* Compiles for many problems (one a line) in parallel; jobs 0: all cores. *json: one text per problem, ""
- * where it went well. */
+/* Compiles for many problems (one a line) in parallel; jobs 0: all cores, fewer are refused. *json: one text
+ * per problem, "" where it went well. */
 TSR_API tsr_status tsr_build(tsr_dispatcher* dispatcher, const char* problems, int jobs,
                              tsr_progress progress, void* user, char** json);
 

@@ -22,7 +22,14 @@ void check_cpu(std::string_view text) {
   if (!text.empty()) thread_count(text);
 }
 std::unique_ptr<Backend> cpu(std::string_view text, int threads) {
-  return make_cpu_backend(text.empty() ? threads : thread_count(text));
+  if (text.empty()) return make_cpu_backend(threads);
+  const int count = thread_count(text);
+  if (threads && threads != count) {
+    throw Error(ErrorCode::bad_input,
+                "device 'cpu:" + std::string(text) + "' with " + std::to_string(threads) + " threads",
+                "give one of the two");
+  }
+  return make_cpu_backend(count);
 }
 
 struct DeviceRow {

@@ -48,8 +48,8 @@ class Backend {
 inline constexpr int kMostThreads = 4096;
 
 // device: "cpu", "cpu:N" (N threads), "cuda:N" (the N-th CUDA device), "null:ARCH" (plans for any
-// architecture, runs nothing). Error(bad_input) on other text, Error(unsupported) where the device is not
-// there. threads 0 = all cores.
+// architecture, runs nothing). Error(bad_input) on other text and where `threads` is another number than N,
+// Error(unsupported) where the device is not there. threads 0 = all cores.
 std::unique_ptr<Backend> make_backend(std::string_view device, int threads = 0);
 
 // Error(bad_input) on text that make_backend would give it for; looks for no device.

@@ -65,6 +65,11 @@ class AtWork {
   std::atomic<int>& count_;
 };
 
+DispatcherOptions checked(DispatcherOptions o) {
+  check_options(o);
+  return o;
+}
+
 Problem validated(Problem p) {
   p.validate();
   return p;
@@ -90,7 +95,7 @@ std::string_view to_string(BuildInfo::From from) { return kFromNames[static_cast
 
 struct Dispatcher::Impl {
   explicit Impl(DispatcherOptions o)
-      : options(std::move(o)),
+      : options(checked(std::move(o))),
         backend(make_backend(options.device, options.threads)),
         arch(backend->arch()),
         cache({.directory = options.cache_dir, .packs = options.packs}) {}
@@ -373,6 +378,8 @@ std::string Dispatcher::emit(const Problem& problem, bool whole) {
 std::vector<std::string> Dispatcher::build(
     std::span<const Problem> problems, int jobs,
     const std::function<void(size_t, size_t, const std::string&)>& progress) {
+  if (jobs < 0)
+    throw Error(ErrorCode::bad_input, std::to_string(jobs) + " jobs", "0 is as many as there are cores");
   std::vector<std::string> errors(problems.size());
   size_t done = 0;
   std::mutex progress_mutex;

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/fs.h"
 #include "base/text.h"
 #include "core/family.h"
 #include "model/learned.h"
@@ -49,7 +50,6 @@ Order as_enumerated(const SelectionInput&, const Legal& legal) {
 }
 
 Order by_callback(const SelectionInput& in, const Legal& legal) {
-  if (!in.options.rank) throw Error(ErrorCode::bad_input, "policy 'callback' without a rank function");
   std::vector<Candidate> candidates(legal.configs.size());
   for (size_t i = 0; i < candidates.size(); ++i) candidates[i] = legal[i];
   Order order = in.options.rank(in.problem, candidates);
@@ -90,17 +90,31 @@ constexpr std::array<PolicyRow, 6> kPolicies = {{
 constexpr std::array<std::string_view, 6> kSources = {"tuned",       "model",    "explicit",
                                                       "first_legal", "callback", "measured"};
 
-std::vector<KernelConfig> explicit_config(const SelectionInput& in) {
+KernelConfig given_config(const DispatcherOptions& o) {
   std::string why;
-  auto config = KernelConfig::parse(in.options.config, &why);
-  if (!config) throw Error(ErrorCode::bad_input, "config '" + in.options.config + "': " + why);
-  if (const Rule* rule = rejected_by(in.view, *config, in.arch)) {
+  const auto config = KernelConfig::parse(o.config, &why);
+  if (!config) throw Error(ErrorCode::bad_input, "config '" + o.config + "': " + why);
+  return *config;
+}
+
+std::vector<KernelConfig> explicit_config(const SelectionInput& in) {
+  const KernelConfig config = given_config(in.options);
+  if (const Rule* rule = rejected_by(in.view, config, in.arch)) {
     throw Error(ErrorCode::unsupported,
-                "config '" + to_string(*config) + "' rejected by " + std::string(rule->name) + ": " +
+                "config '" + to_string(config) + "' rejected by " + std::string(rule->name) + ": " +
                     std::string(rule->reason),
                 "explain --suggest CONFIG gives the nearest legal one");
   }
-  return {*config};
+  return {config};
+}
+
+// What one policy goes by and the others would leave unread.
+void check_given(const DispatcherOptions& o, bool given, Policy needs_it, std::string_view what) {
+  if (given == (o.policy == needs_it)) return;
+  throw Error(ErrorCode::bad_input,
+              "policy '" + std::string(to_string(o.policy)) + "' " + (given ? "with " : "without ") +
+                  std::string(what),
+              given ? "policy '" + std::string(to_string(needs_it)) + "' goes by it" : "");
 }
 
 // Legal configs with the priority their registry gives them (0 without one).
@@ -156,6 +170,17 @@ size_t decided(const SelectionInput& in, std::span<const KernelConfig> configs) 
 
 std::string_view to_string(ChoiceSource s) { return kSources[static_cast<size_t>(s)]; }
 std::string_view to_string(Policy p) { return kPolicies[static_cast<size_t>(p)].name; }
+void check_options(const DispatcherOptions& o) {
+  if (static_cast<size_t>(o.policy) >= kPolicies.size())
+    throw Error(ErrorCode::bad_input, "unknown policy " + std::to_string(static_cast<int>(o.policy)));
+  check_given(o, !o.config.empty(), Policy::explicit_config, "a config");
+  check_given(o, static_cast<bool>(o.rank), Policy::callback, "a rank function");
+  if (!o.config.empty()) given_config(o);
+  if (o.top_k < 0) throw Error(ErrorCode::bad_input, "top_k is " + std::to_string(o.top_k));
+  if (!o.model.empty() && o.model != analytic_model().name())
+    LearnedModel::parse(read_file(o.model), o.model);
+}
+
 ChoiceSource choice_source(Policy policy) { return kPolicies[static_cast<size_t>(policy)].source; }
 
 Policy parse_policy(std::string_view text) {

@@ -37,4 +37,8 @@ std::string why_nothing_is_legal(const GemmView& view, const ArchSpec& arch);
 
 ChoiceSource choice_source(Policy policy);
 
+// What a selection would run into whatever the problem: Error(bad_input) for members that contradict each
+// other or do not parse, Error(io) or Error(corrupt) for a model that does not serve.
+void check_options(const DispatcherOptions& options);
+
 }  // namespace tessera

@@ -29,6 +29,8 @@ TEST(Backend, DevicesByText) {
     EXPECT_EQ(code_of([&] { make_backend(text); }), ErrorCode::bad_input) << text;
   }
   EXPECT_EQ(code_of([] { make_backend("cpu", -1); }), ErrorCode::bad_input);
+  EXPECT_EQ(code_of([] { make_backend("cpu:4", 2); }), ErrorCode::bad_input);
+  EXPECT_EQ(make_backend("cpu:4", 4)->arch().compute_units, 4);
 }
 
 TEST(Backend, NullPlansOnly) {

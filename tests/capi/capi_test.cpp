@@ -242,6 +242,31 @@ TEST(CApi, NullArgumentsAreRefused) {
   EXPECT_EQ(tsr_explain(handle.dispatcher, "gemm m=4 n=4 k=4 dtype=f32", "[1]", &out.text), TSR_BAD_INPUT);
 }
 
+TEST(CApi, RefusesNumbersAndBuffersThatCannotBe) {
+  Handle handle;
+  Text out;
+  EXPECT_EQ(tsr_build(handle.dispatcher, "gemm m=4 n=4 k=4 dtype=f32", -3, nullptr, nullptr, &out.text),
+            TSR_BAD_INPUT);
+  tsr_dispatcher* d = nullptr;
+  EXPECT_EQ(tsr_dispatcher_create(R"({"device": "cpu:4", "threads": 2})", nullptr, nullptr, nullptr, &d),
+            TSR_BAD_INPUT);
+  EXPECT_EQ(
+      tsr_dispatcher_create(R"({"policy": "model", "config": "cpu_dot"})", nullptr, nullptr, nullptr, &d),
+      TSR_BAD_INPUT);
+  tsr_kernel* k = nullptr;
+  ASSERT_EQ(tsr_get(handle.dispatcher, "gemm m=5 n=16 k=8 dtype=f32 layout=rrr prepack=b", &k), TSR_OK);
+  Text info;
+  ASSERT_EQ(tsr_kernel_info(k, &info.text), TSR_OK);
+  std::vector<float> b(16 * 8 + 1),
+      packed(static_cast<size_t>(info.json().at("packed_b_bytes").as_int()) / 4);
+  char* const odd = reinterpret_cast<char*>(b.data()) + 1;
+  EXPECT_EQ(tsr_kernel_pack_b(k, nullptr, packed.data(), -1), TSR_BAD_INPUT);
+  EXPECT_EQ(tsr_kernel_pack_b(k, b.data(), nullptr, -1), TSR_BAD_INPUT);
+  EXPECT_EQ(tsr_kernel_pack_b(k, odd, packed.data(), -1), TSR_BAD_INPUT);
+  EXPECT_EQ(tsr_kernel_pack_b(k, packed.data(), packed.data(), -1), TSR_BAD_INPUT);
+  EXPECT_EQ(tsr_kernel_pack_b(k, b.data(), packed.data(), -1), TSR_OK) << tsr_last_error();
+}
+
 TEST(CApi, InterruptStopsABuildAndLeavesTheRestUsable) {
   if (TESSERA_SANITIZED) GTEST_SKIP() << "a sanitizer's runtime does not start threads in a forked child";
   if (testing::UnitTest::GetInstance()->test_to_run_count() > 1)

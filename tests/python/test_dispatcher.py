@@ -129,7 +129,7 @@ def test_policies(dispatcher):
         assert d.get(PROBLEM).info()["source"] == "measured"
     with tessera.Dispatcher("null:gfx942") as d:
         assert d.explain("gemm m=512 n=512 k=512 dtype=f16")["candidates"]
-    for options, match in (({"policy": "best"}, "unknown policy"), ({"policy": "explicit"}, "needs a config"),
+    for options, match in (({"policy": "best"}, "unknown policy"), ({"policy": "explicit"}, "without a config"),
                            ({"device": "tpu"}, "unknown device"), ({"threads": -1}, "threads")):
         with pytest.raises(tessera.BadInput, match=match):
             tessera.Dispatcher(**options)

@@ -141,6 +141,53 @@ TEST(Dispatcher, PoliciesChooseAsTheySay) {
   EXPECT_THROW(parse_policy("modell"), Error);
 }
 
+TEST(Dispatcher, OptionsThatDoNotServeAreRefusedAtOnce) {
+  const auto refused = [](ErrorCode code, auto&& change) {
+    DispatcherOptions o = options();
+    change(o);
+    try {
+      Dispatcher d(o);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), code) << e.what();
+      return std::string(e.what());
+    }
+    ADD_FAILURE() << "accepted";
+    return std::string();
+  };
+  const RankCallback rank = [](const Problem&, std::span<const Candidate>) { return std::vector<size_t>{0}; };
+  constexpr auto bad = ErrorCode::bad_input;
+  const std::string config = "cpu_packed tile=4x16 inst=1x8x1";
+  const auto has = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), text.npos) << text;
+  };
+  has(refused(bad, [&](auto& o) { o.config = config; }), "policy 'model' with a config; policy 'explicit'");
+  has(refused(bad, [&](auto& o) { o.rank = rank; }),
+      "policy 'model' with a rank function; policy 'callback'");
+  has(refused(bad, [&](auto& o) { o.policy = Policy::explicit_config; }), "without a config");
+  has(refused(bad, [&](auto& o) { o.policy = Policy::callback; }), "without a rank function");
+  has(refused(bad, [&](auto& o) { o.config = "cpu_packed tile=", o.policy = Policy::explicit_config; }),
+      "config 'cpu_packed tile='");
+  has(refused(bad, [&](auto& o) { o.policy = static_cast<Policy>(77); }), "unknown policy 77");
+  has(refused(bad, [&](auto& o) { o.device = "cpu:4", o.threads = 2; }), "give one of the two");
+  has(refused(bad, [&](auto& o) { o.top_k = -1; }), "top_k");
+  has(refused(ErrorCode::io, [&](auto& o) { o.model = "/nonexistent.model"; }), "/nonexistent.model");
+  has(refused(ErrorCode::corrupt, [&](auto& o) { o.model = TESSERA_SOURCE_DIR "/LICENSE"; }), "LICENSE");
+  EXPECT_THROW(Dispatcher(options()).build({}, -3), Error);
+}
+
+TEST(Dispatcher, NamesWhatHasNoName) {
+  Dispatcher d(options());
+  Problem p = Problem::parse(kProblem);
+  p.layout = static_cast<Layout>(77);
+  try {
+    d.get(p);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::bad_input);
+    EXPECT_NE(e.what_happened().find("layout is 77"), std::string::npos) << e.what();
+  }
+}
+
 TEST(Dispatcher, RegistryLimitsAndOrdersTheChoice) {
   const Problem p = Problem::parse(kProblem);
   const auto all = Dispatcher(options()).explain(p).candidates;
