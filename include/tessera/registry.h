@@ -19,7 +19,7 @@ namespace tessera {
 struct KernelDecl {
   std::string config;
   bool exact = false;
-  std::string dtype = "*";   // glob over the problem's dtype text: "bf16", "u8xi8", "f8*"
+  std::string dtype = "*";   // glob over the problem's dtype text: "bf16", "u8xi8", "f8*"; aliases: "fp32"
   std::string layout = "*";  // glob: "rcr", "r*r"
   std::string arch = "*";    // glob over architecture names: "x86_*"
   int priority = 0;          // higher is preferred
@@ -29,7 +29,9 @@ struct KernelDecl {
 
 Json to_json(const KernelDecl& d);
 
-// Thread-safe. A declaration's identity is everything but its priority.
+// Thread-safe. A declaration's identity is everything but its priority, in the form that add() gives it:
+// knobs in their order with one blank between them, knobs that are free left out of a pattern, types by
+// their names.
 //
 // One rule for ties: of equal identities the higher priority stays, and of equal priorities the one declared
 // first. A config allowed by several declarations has the highest of their priorities. A dispatcher prefers
@@ -51,7 +53,7 @@ class Registry {
   const std::string& name() const { return name_; }
 
   // False when an equal identity of at least this priority is there. Error(bad_input) when the config does
-  // not parse.
+  // not parse, a pattern can match nothing, or the priority is beyond a million.
   bool add(const KernelDecl& decl);
   size_t size() const;
   std::vector<KernelDecl> all() const;  // in order of declaration
@@ -59,7 +61,8 @@ class Registry {
 
   // Copies `other`'s declarations in, by the rule for ties. Returns how many came in or rose in priority.
   size_t merge(const Registry& other);
-  // Keeps what the predicate accepts; returns how many were dropped.
+  // Keeps what the predicate accepts; returns how many were dropped. The predicate may use the registry;
+  // where it throws, nothing is dropped.
   size_t filter(const std::function<bool(const KernelDecl&)>& keep);
   size_t filter_by_arch(std::string_view arch);
 

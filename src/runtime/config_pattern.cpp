@@ -64,6 +64,25 @@ std::optional<ConfigPattern> ConfigPattern::parse(std::string_view text, std::st
   return pattern;
 }
 
+std::string ConfigPattern::text() const {
+  const auto fields = config_fields();
+  auto next = fixed_.begin();
+  const auto value_of = [&](const ConfigField& f) {
+    if (next == fixed_.end() || next->member != f.member) return std::string("*");
+    return value_text(f, (next++)->value);
+  };
+  std::string out = value_of(fields[0]);
+  for (size_t f = 1; f < fields.size();) {
+    const std::string_view key = fields[f].key;
+    const auto before = next;
+    std::string values;
+    for (; f < fields.size() && fields[f].key == key; ++f)
+      values += (values.empty() ? "" : "x") + value_of(fields[f]);
+    if (next != before) out += ' ' + std::string(key) + '=' + values;
+  }
+  return out;
+}
+
 bool ConfigPattern::matches(const KernelConfig& c) const {
   for (const Fixed& f : fixed_) {
     if (c.*f.member != f.value) return false;

@@ -18,6 +18,9 @@ class ConfigPattern {
 
   bool matches(const KernelConfig& c) const;
 
+  // The same for patterns that mean the same: knobs in their order, free ones left out.
+  std::string text() const;
+
  private:
   struct Fixed {
     int KernelConfig::*member;

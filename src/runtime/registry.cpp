@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <unordered_set>
 
 #include "base/text.h"
 #include "core/family.h"
@@ -17,6 +18,21 @@ constexpr int64_t kMostPriority = 1000000;
 std::string priority_hint() {
   const std::string most = std::to_string(kMostPriority);
   return "priorities are whole numbers from -" + most + " to " + most;
+}
+
+void check_priority(int64_t priority) {
+  if (priority < -kMostPriority || priority > kMostPriority)
+    throw Error(ErrorCode::bad_input, "bad priority " + std::to_string(priority), priority_hint());
+}
+
+// Aliases become the types' names; words with wildcards stay as they are.
+std::string with_type_names(std::string_view pattern) {
+  std::vector<std::string> words;
+  for (std::string_view word : split(pattern, 'x')) {
+    const auto type = parse_dtype(word);
+    words.emplace_back(type ? to_string(*type) : word);
+  }
+  return join(words, "x");
 }
 
 std::string dtype_text(DType a, DType b) {
@@ -91,8 +107,8 @@ KernelDecl parse_line(std::string_view line) {
       decl.arch = value;
     } else if (key == "priority") {
       auto v = parse_int(value);
-      if (!v || *v < -kMostPriority || *v > kMostPriority)
-        throw Error(ErrorCode::bad_input, "bad priority '" + value + "'", priority_hint());
+      if (!v) throw Error(ErrorCode::bad_input, "bad priority '" + value + "'", priority_hint());
+      check_priority(*v);
       decl.priority = static_cast<int>(*v);
     } else {
       decl.config += (decl.config.empty() ? "" : " ") + std::string(words[i]);
@@ -109,13 +125,16 @@ struct Registry::Entry {
   std::optional<KernelConfig> config;  // of an exact declaration
 
   explicit Entry(KernelDecl d) : decl(std::move(d)) {
+    decl.dtype = with_type_names(decl.dtype);
     check_patterns(decl);
+    check_priority(decl.priority);
     std::string why;
     if (decl.exact) {
       config = KernelConfig::parse(decl.config, &why);
       if (config) decl.config = to_string(*config);
     } else if (auto parsed = ConfigPattern::parse(decl.config, &why)) {
       pattern = *parsed;
+      decl.config = pattern.text();
     }
     if (!why.empty()) throw Error(ErrorCode::bad_input, "declaration '" + decl.config + "': " + why);
   }
@@ -193,8 +212,15 @@ size_t Registry::merge(const Registry& other) {
 }
 
 size_t Registry::filter(const std::function<bool(const KernelDecl&)>& keep) {
+  // Asked without the lock and of copies: the predicate is the caller's code.
+  std::unordered_set<std::string> dropped;
+  for (const KernelDecl& d : all()) {
+    if (!keep(d)) dropped.insert(tessera::to_json(d).dump());
+  }
+  if (dropped.empty()) return 0;
   std::unique_lock lock(mutex_);
-  return std::erase_if(entries_, [&](const Entry& e) { return !keep(e.decl); });
+  return std::erase_if(entries_,
+                       [&](const Entry& e) { return dropped.count(tessera::to_json(e.decl).dump()) > 0; });
 }
 
 size_t Registry::filter_by_arch(std::string_view arch) {
@@ -296,8 +322,7 @@ std::shared_ptr<Registry> Registry::from_json(const Json& json) {
     try {
       refuse_unknown(item, {"config", "exact", "dtype", "layout", "arch", "priority"});
       const int64_t priority = item.at("priority").as_int();
-      if (priority < -kMostPriority || priority > kMostPriority)
-        throw Error(ErrorCode::bad_input, "bad priority " + std::to_string(priority), priority_hint());
+      check_priority(priority);
       out->add({item.at("config").as_string(), item.at("exact").as_bool(), item.at("dtype").as_string(),
                 item.at("layout").as_string(), item.at("arch").as_string(), static_cast<int>(priority)});
     } catch (const Error& e) { throw e.on("kernel " + std::to_string(number)); }

@@ -157,5 +157,53 @@ TEST(Registry, IsThreadSafe) {
   EXPECT_EQ(a.size(), 200u);
 }
 
+TEST(Registry, AFilterDropsAllOrNothing) {
+  Registry r;
+  for (int i = 1; i <= 4; ++i) r.add({.config = "cpu_dot tile=" + std::to_string(i) + "x4"});
+  const auto before = r.all();
+  EXPECT_THROW(r.filter([&](const KernelDecl& d) -> bool {
+    if (d.config == "cpu_dot tile=3x4") throw std::runtime_error("no");
+    return false;
+  }),
+               std::runtime_error);
+  EXPECT_EQ(r.all(), before);
+  EXPECT_EQ(r.filter([&](const KernelDecl& d) { return r.size() == 4 && d != before[1]; }), 1u)
+      << "the predicate may use the registry";
+  EXPECT_EQ(r.size(), 3u);
+}
+
+TEST(Registry, PrioritiesAreThoseThatJsonHolds) {
+  Registry r;
+  EXPECT_THROW(r.add({.config = "cpu_dot", .priority = 1000001}), Error);
+  EXPECT_THROW(r.add({.config = "cpu_dot", .priority = -1000001}), Error);
+  EXPECT_TRUE(r.add({.config = "cpu_dot", .priority = 1000000}));
+  EXPECT_EQ(Registry::from_json(r.to_json())->all(), r.all());
+}
+
+TEST(Registry, EqualPatternsAreOneDeclaration) {
+  Registry r;
+  EXPECT_TRUE(r.add({.config = "cpu_dot tile=4x* inst=1x1x16"}));
+  EXPECT_FALSE(r.add({.config = "  cpu_dot   inst=1x1x16 tile=4x*"}));
+  EXPECT_FALSE(r.add({.config = "cpu_dot inst=1x1x16 tile=4x* block=*"}));
+  ASSERT_EQ(r.size(), 1u);
+  EXPECT_EQ(r.all()[0].config, "cpu_dot tile=4x* inst=1x1x16");
+  for (const char* text : {"*", "* inst=16x16x32", "mfma pipeline=mem", "cpu_packed tile=*x64 pack_a=1"}) {
+    Registry one;
+    one.add({.config = text});
+    EXPECT_EQ(one.all()[0].config, text);
+    EXPECT_FALSE(one.add(one.all()[0])) << text;
+  }
+}
+
+TEST(Registry, TakesTheAliasesOfTypes) {
+  const auto r =
+      Registry::parse("any * dtype=fp32\nany * dtype=uint8xint8\nany * dtype=uint8x*\nany * dtype=f8*");
+  std::vector<std::string> types;
+  for (const KernelDecl& d : r->all()) types.push_back(d.dtype);
+  EXPECT_EQ(types, (std::vector<std::string>{"f32", "u8xi8", "u8x*", "f8*"}));
+  EXPECT_FALSE(r->add({.config = "*", .dtype = "f32"}));
+  EXPECT_THROW(Registry::parse("any * dtype=xf32"), Error);
+}
+
 }  // namespace
 }  // namespace tessera
