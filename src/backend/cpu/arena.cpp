@@ -4,7 +4,9 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <new>
+#include <string>
+
+#include "tessera/error.h"
 
 namespace tessera {
 namespace {
@@ -35,7 +37,11 @@ void* thread_arena(size_t bytes) {
   const size_t page = bytes >= kHugePage ? kHugePage : size_t{4096};
   const size_t rounded = (bytes + page - 1) / page * page;
   void* data = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) throw std::bad_alloc();
+  if (data == MAP_FAILED) {
+    throw Error(ErrorCode::device,
+                "out of memory: cannot get " + std::to_string(rounded) + " bytes to work in",
+                "free memory, use fewer threads or a smaller problem");
+  }
   // Packed panels are walked over and over: fewer TLB misses where the system grants large pages.
   if (rounded >= kHugePage) madvise(data, rounded, MADV_HUGEPAGE);
   arena.data = data;
