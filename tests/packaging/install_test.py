@@ -57,6 +57,15 @@ def main():
         run("cmake", "--build", work / "by_cmake")
         expect("consumer ok" in run(work / "by_cmake/consumer", env=environment), "the find_package consumer")
 
+        # Without C++ in the project, and so without what only the static library needs.
+        in_c = work / "in_c"
+        in_c.mkdir()
+        shutil.copy(HERE.parent / "capi/program.c", in_c)
+        shutil.copy(HERE / "c_consumer.cmake", in_c / "CMakeLists.txt")
+        run("cmake", "-S", in_c, "-B", in_c / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+        run("cmake", "--build", in_c / "build")
+        expect("c abi ok" in run(in_c / "build/consumer", env=environment), "the find_package consumer in C")
+
         pc = next(iter(prefix.rglob("tessera.pc")))
         flags = run("pkg-config", "--cflags", "--libs", "tessera",
                     env=dict(os.environ, PKG_CONFIG_PATH=str(pc.parent))).split()

@@ -1,0 +1,6 @@
+cmake_minimum_required(VERSION 3.22)
+project(Consumer LANGUAGES C)
+find_package(Tessera 0.1 REQUIRED)
+add_executable(consumer program.c)
+set_target_properties(consumer PROPERTIES C_STANDARD 11)
+target_link_libraries(consumer PRIVATE Tessera::tessera_c)
