@@ -188,7 +188,8 @@ class Dispatcher(_abi.OfThisProcess):
     def measure(self, problem: Union[str, Problem], *, seed: int = 1, integers: bool = False, verify: bool = True,
                 budget_ms: float = 200, cold: bool = False) -> Dict[str, Any]:
         """Runs the problem on data of its own, checks the result and times it: {"time_us", "gflops", "verified",
-        "max_err", "bound", "config", "checksum", ...}. verify=False: "verified", "max_err" and "bound" are None."""
+        "max_err", "bound", "config", "checksum", ...}. verify=False: "verified", "max_err" and "bound" are None,
+        and so are "checked", how many elements were, and "complete", whether those are all."""
         options = _abi.options({"seed": seed, "integers": integers, "verify": verify, "budget_ms": budget_ms,
                                 "cold": cold})
         return self._call(lambda: _abi.answer(_abi.library().tsr_measure, self._handle, _abi.encoded(str(problem)),

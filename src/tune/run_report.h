@@ -31,7 +31,8 @@ struct RunReport {
 RunReport run_report(Dispatcher& dispatcher, const Problem& problem, const RunOptions& options = {});
 
 // {problem, arch, device, config, source, predicted_us, time_us, gflops, jit_ms, cached, verified, max_err,
-// bound, checksum}; verified, max_err and bound are null when nothing was checked
+// bound, checked, complete, checksum}; checked: elements of C; complete: all of them. verified to complete
+// are null when nothing was checked
 Json run_report_json(Dispatcher& dispatcher, const Problem& problem, const RunReport& report);
 
 }  // namespace tessera

@@ -14,7 +14,9 @@ TEST(Cli, RunGivesTheAgreedObject) {
   const Json j = json_of(std::string("run ") + kProblem + " --threads 1 --budget-ms 1");
   EXPECT_EQ(keys(j), (std::set<std::string>{"problem", "arch", "device", "config", "source", "predicted_us",
                                             "time_us", "gflops", "jit_ms", "cached", "verified", "max_err",
-                                            "bound", "checksum"}));
+                                            "bound", "checked", "complete", "checksum"}));
+  EXPECT_EQ(j.at("checked").as_int(), 20 * 24);
+  EXPECT_TRUE(j.at("complete").as_bool());
   EXPECT_EQ(j.at("problem").as_string(), "gemm m=20 n=24 k=28 dtype=f32 layout=rcr");
   EXPECT_EQ(j.at("source").as_string(), "model");
   EXPECT_TRUE(j.at("verified").as_bool());
@@ -117,7 +119,8 @@ TEST(Cli, ArchCheckLooksAtEveryFile) {
 
 TEST(Cli, WhatIsNotCheckedIsNeitherRightNorWrong) {
   const Json run = json_of(std::string("run ") + kProblem + " --threads 1 --budget-ms 0 --no-verify");
-  for (const char* key : {"verified", "max_err", "bound"}) EXPECT_TRUE(run.at(key).is_null()) << key;
+  for (const char* key : {"verified", "max_err", "bound", "checked", "complete"})
+    EXPECT_TRUE(run.at(key).is_null()) << key;
   const Json bench = json_of(std::string("bench ") + kProblem + " --threads 1 --budget-ms 1");
   EXPECT_TRUE(bench.at("rows").at(0).at("verified").is_null());
   EXPECT_EQ(bench.at("summary").at("wrong").as_int(), 0);
