@@ -36,7 +36,7 @@ TEST(Search, DecidesInTheDatabaseThatIsNamed) {
 }
 
 TEST(Search, WrongWordsAreRefused) {
-  EXPECT_NE(text_of(std::string("search ") + kProblem + " --strategy luck", 1)
+  EXPECT_NE(text_of(std::string("search ") + kProblem + " --strategy luck", 2)
                 .find("one of model random evolution"),
             std::string::npos);
   text_of(std::string("search ") + kProblem + " --budget 0", 2);
