@@ -91,8 +91,8 @@ struct Epilogue {
     return (I)(live == L ? load_whole<U>(q) : load_part(q, live, U{}));
   }
 
-  // The element of D that step kIndex reads for (row, col).
-  template <int kIndex, int kD>
+  // The element of tensor kD for (row, col).
+  template <int kD>
   static TSR_INLINE const char* place(const EpilogueArgs& e, long long row, long long col) {
     return static_cast<const char*>(e.d[kD]) +
            (row * e.d_row[kD] + col * e.d_col[kD]) * bytes_of(Config::type_d);
@@ -106,7 +106,7 @@ struct Epilogue {
       constexpr Step s = Config::epilogue[kIndex];
       const X p0 = all<X>(e.params[kIndex][0]), p1 = all<X>(e.params[kIndex][1]), zero = all<X>(0);
       if constexpr (reads_d(s)) {
-        const char* d = place<kIndex, kD>(e, row, col);
+        const char* d = place<kD>(e, row, col);
         X v;
         if constexpr (reads_column(s)) {
           v = load_one<X, Config::type_d>(d);
@@ -155,7 +155,7 @@ struct Epilogue {
     } else if constexpr (Config::epilogue[kIndex] == Step::relu) {
       return whole_steps<kIndex + 1, kD>(x & ~(x >> 31), e, row, col, live);
     } else {
-      const char* d = place<kIndex, kD>(e, row, col);
+      const char* d = place<kD>(e, row, col);
       I v;
       if constexpr (reads_column(Config::epilogue[kIndex])) {
         v = *reinterpret_cast<const int*>(d) - I{};

@@ -159,8 +159,8 @@ double amd_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a, c
   const double side = std::max(1.0, std::sqrt(flight / parts));
   const auto read = [&](const Operand& o, double across, double extent) {
     const double once = extent * static_cast<double>(v.k) * bytes_of(o.type) * groups;
-    return once *
-           std::max(1.0, across / std::min(side, across) * (once > static_cast<double>(a.l2.bytes) ? 1 : 0));
+    const bool again = once > static_cast<double>(a.l2.bytes);
+    return again ? once * across / std::min(side, across) : once;
   };
   const double bytes = read(v.a, cols, static_cast<double>(v.m)) + read(v.b, rows, static_cast<double>(v.n)) +
                        static_cast<double>(v.m) * static_cast<double>(v.n) * groups *

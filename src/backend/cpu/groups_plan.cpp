@@ -20,11 +20,12 @@ struct Planner {
   const bool slow = !last_level_is_fast(a);
 
   bool forward() const { return !s.gradient && x.spread > 0; }
-  const Operand& in() const { return s.gradient ? v.b : v.a; }
 
   int64_t lines() const { return v.window->images * z.positions * y.positions; }
-  // Of a line of both operands; a result is counted as wide as the filter's elements.
-  double in_line() const { return static_cast<double>(s.groups * s.inner * x.size * bytes_of(in().type)); }
+  // Bytes of a line of the operand read, and of both; a result is counted as wide as the filter's elements.
+  double in_line() const {
+    return static_cast<double>(s.groups * s.inner * x.size * bytes_of((s.gradient ? v.b : v.a).type));
+  }
   double line_bytes() const {
     return static_cast<double>(s.groups) * static_cast<double>(x.size * s.inner * bytes_of(v.a.type) +
                                                                x.positions * s.outer * bytes_of(v.b.type));
