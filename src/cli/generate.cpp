@@ -1,6 +1,5 @@
 #include "runtime/generate.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -48,10 +47,6 @@ int list_sets(const Invocation& call) {
 
 // UsageError for words that name nothing.
 void check_words(const GenerateOptions& o) {
-  std::vector<std::string> variants;
-  for (const GenerateVariant& v : generate_variants()) variants.emplace_back(v.name);
-  if (std::ranges::count(variants, o.variant) == 0)
-    throw UsageError("unknown variant '" + o.variant + "'; one of " + join(variants, " "));
   try {
     if (!o.set.empty()) find_kernel_set(o.set);
     for (const std::string& dtype : o.dtypes) {
@@ -73,7 +68,7 @@ int run(const Invocation& call) {
   o.layouts = call.list("--layout");
   if (o.dtypes.empty()) throw UsageError("--dtype T is missing");
   if (o.layouts.empty()) o.layouts = {"rcr"};
-  o.variant = call.value("--variant", "standard");
+  o.variant = call.one_of("--variant", "standard", generate_variants());
   o.set = call.value("--preselected");
   o.config_file = call.value("--config-file");
   o.out = call.value("--out");

@@ -27,6 +27,14 @@ std::string Invocation::value(std::string_view option, std::string_view otherwis
   return found == values.end() ? std::string(otherwise) : found->second.back();
 }
 
+std::string Invocation::known_word(std::string_view option, std::string_view otherwise,
+                                   const std::vector<std::string>& known) const {
+  const std::string word = value(option, otherwise);
+  if (std::ranges::count(known, word) > 0) return word;
+  throw UsageError("unknown " + std::string(option.substr(2)) + " '" + word + "'; one of " +
+                   join(known, " "));
+}
+
 std::vector<std::string> Invocation::each(std::string_view option) const {
   const auto found = values.find(option);
   return found == values.end() ? std::vector<std::string>() : found->second;

@@ -36,6 +36,13 @@ class Invocation {
   std::string value(std::string_view option, std::string_view otherwise = {}) const;  // the last one given
   std::vector<std::string> each(std::string_view option) const;                       // every one
   std::vector<std::string> list(std::string_view option) const;  // every one, split at commas
+  // A word by which one of the rows of a table is named; UsageError for any other.
+  template <class Rows>
+  std::string one_of(std::string_view option, std::string_view otherwise, const Rows& rows) const {
+    std::vector<std::string> names;
+    for (const auto& row : rows) names.emplace_back(row.name);
+    return known_word(option, otherwise, names);
+  }
   // UsageError outside least..most or when it is no whole number.
   int64_t integer(std::string_view option, int64_t otherwise, int64_t least = 0,
                   int64_t most = kMostOfInteger) const;
@@ -70,6 +77,10 @@ class Invocation {
   static constexpr int64_t kMostOfInteger = 1'000'000'000;
   static constexpr int64_t kMostJobs = 4096;
   static constexpr int64_t kMostSeed = INT64_MAX;
+
+ private:
+  std::string known_word(std::string_view option, std::string_view otherwise,
+                         const std::vector<std::string>& known) const;
 };
 
 // read_suite, of which names that are unknown and rows that cannot be read are a UsageError.

@@ -24,17 +24,6 @@ constexpr Option kOptions[] = {
     {"--cold", "", "measure with swept caches"},
 };
 
-// UsageError for a word that names none.
-std::string strategy_of(const Invocation& call) {
-  const std::string word = call.value("--strategy", "evolution");
-  std::vector<std::string> names;
-  for (const SearchStrategy& s : search_strategies()) {
-    if (s.name == word) return word;
-    names.emplace_back(s.name);
-  }
-  throw UsageError("unknown strategy '" + word + "'; one of " + join(names, " "));
-}
-
 int run(const Invocation& call) {
   const Problem problem = call.problem();
   Invocation words = call;
@@ -44,7 +33,7 @@ int run(const Invocation& call) {
   const SearchOptions o{.device = d.device,
                         .threads = d.threads,
                         .model = d.model,
-                        .strategy = strategy_of(call),
+                        .strategy = call.one_of("--strategy", "evolution", search_strategies()),
                         .budget = static_cast<size_t>(call.integer("--budget", 32, 1)),
                         .seed = static_cast<uint64_t>(call.integer("--seed", 1, 0, Invocation::kMostSeed)),
                         .sweep = sweep_options(words)};
