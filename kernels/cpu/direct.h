@@ -41,10 +41,11 @@ struct Direct {
 #endif
 
   // What the arithmetic of a tile gives time to fetch: `steps` words `k_stride` apart, then the next line. p
-  // is null where all is in the cache.
+  // is null where all is in the cache. Only panels are ever fetched into the second-level cache.
   struct Ahead {
     const char* p;
     long long stride, k_stride, steps;
+    bool to_l2;
   };
   typedef unsigned Held[kRows][kCols];
 
@@ -116,7 +117,11 @@ struct Direct {
       }
       // Asked for where it is of use only: each costs a load.
       if (fetch) {
-        TSR_UNROLL for (int v = 0; v < kFetch; ++v) __builtin_prefetch(fetch + v * 64);
+        if (kPanels && ahead.to_l2) {
+          TSR_UNROLL for (int v = 0; v < kFetch; ++v) __builtin_prefetch(fetch + v * 64, 0, 2);
+        } else {
+          TSR_UNROLL for (int v = 0; v < kFetch; ++v) __builtin_prefetch(fetch + v * 64);
+        }
         fetch += ahead.k_stride;
       }
       TSR_UNROLL for (int r = 0; r < R; ++r) {
@@ -297,10 +302,6 @@ struct Direct {
 
   static constexpr long long kCached = 65536;  // elements of an operand that stay in the second-level cache
 
-  // Bytes from which panels, one after the other in memory, are asked for ahead: beyond the page in use, and
-  // near enough to stay in the first-level cache.
-  static constexpr long long kNear = 10240;
-
   // Everything where it lies, all of k at once: columns pass over rows that stay in the second-level cache.
   static TSR_INLINE void in_place(const UnpackedArgs& args, const Shape& s, long long depth) {
     alignas(64) Held held;
@@ -315,6 +316,7 @@ struct Direct {
     job.ahead.k_stride = job.cols.k_stride;
     job.ahead.stride = 0;
     job.ahead.steps = job.words;
+    job.ahead.to_l2 = args.streams == Streams::far;
     const Lines rows{s.rows + s.row_begin * s.row_stride + args.k_begin * s.row_k, s.row_stride, 0};
     const char* cols = s.cols + args.k_begin * s.col_k;
     for (long long c = s.col_begin; c < s.col_end; c += kCols) {
@@ -323,7 +325,7 @@ struct Direct {
       job.col_count = least(kCols, s.col_end - c);
       if constexpr (kPanels && Math::kOffset) job.start = panel_start(args, s, c);
       if (cold) {
-        job.ahead.p = job.cols.p + (kPanels                 ? least(kNear, kCols * s.col_stride)
+        job.ahead.p = job.cols.p + (kPanels                 ? least(args.ahead_bytes, kCols * s.col_stride)
                                     : c + kCols < s.col_end ? kCols * s.col_stride
                                                             : 24 * job.cols.k_stride);
       }
@@ -387,7 +389,7 @@ struct Direct {
             job.cols = {col, 0, s.col_k * kGroup};
             job.ahead = {c + kCols < c1 ? col + kCols * s.col_stride
                                         : s.cols + c0 * s.col_stride + (k0 + depth) * s.col_k,
-                         0, s.col_k * kGroup, job.words};
+                         0, s.col_k * kGroup, job.words, false};
             if constexpr (kPanels && Math::kOffset) job.start = panel_start(args, s, c);
             if (!words || (!kAnyCols && partial)) {
               if (col != staged_cols) staged.take_cols(col, s.col_stride, s.col_k, job.col_count, depth);

@@ -7,7 +7,8 @@ namespace tsr {
 
 // How one tile of cpu_dot's rows reads columns that lie side by side in memory: as they are at hand; to rows
 // that the first-level cache keeps, from beyond the second-level cache; or asking for them shortly before,
-// into the first-level cache, those of a tile beside one another or one after the other.
+// into the first-level cache, those of a tile beside one another or one after the other. cpu_direct asks for
+// panels into the second-level cache (far) or the first-level cache (near).
 enum class Streams { none, far, near, in_turn };
 constexpr int kRowsInTurn = 2;  // the most rows of a tile that may read columns in turn
 
@@ -23,7 +24,8 @@ struct UnpackedArgs {
   int parts;  // > 0: adds up that many `sums`, one after the other in memory, into C; a and b are not read
   long long block_k;  // most elements of k between two visits of a tile: whole vectors, or words
   Streams streams;
-  // How far ahead lines of cpu_dot's columns, and of cpu_direct's rows of bytes, are asked for; 0: none are.
+  // How far ahead lines of cpu_dot's columns, and of cpu_direct's panels and rows of bytes, are asked for; 0:
+  // none are.
   long long ahead_bytes;
   long long pass;  // rows of bytes that cpu_direct reads side by side, whole words of them
   EpilogueArgs epilogue;

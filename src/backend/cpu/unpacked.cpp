@@ -155,6 +155,9 @@ class UnpackedKernel : public CpuKernel {
   bool from_memory(const ArchSpec& arch) const { return streamed_bytes() > arch.l3.bytes / 3; }
 
   tsr::Streams streams(const ArchSpec& arch) const {
+    if (config_.family_id() == Family::cpu_direct) {
+      return asks_near(arch) ? tsr::Streams::near : tsr::Streams::far;
+    }
     const int64_t bytes = streamed_bytes();
     if (!asks_near(arch)) {
       const bool kept = row_bytes() <= arch.l1.bytes * 3 / 4;
@@ -177,6 +180,8 @@ class UnpackedKernel : public CpuKernel {
   int64_t ahead_bytes(const ArchSpec& arch) const {
     constexpr int64_t kNearBytes = 8192, kFarBytes = 65536;
     if (config_.family_id() == Family::cpu_direct) {
+      // Panels: beyond the page in use, and near enough to stay where they are asked for.
+      if (view_.b_prepacked) return asks_near(arch) ? 10240 : 20480;
       if (!asks_near(arch) || streamed_bytes() <= arch.l2.bytes) return 0;
       return from_memory(arch) ? kNearBytes : kNearBytes / 2;
     }
