@@ -83,6 +83,7 @@ struct AmxArgs {
   long long last_row;  // its first row; -1 when there is none
   const void* right;   // panels of tile_n columns, right_panel_bytes apart
   long long right_panel_bytes;
+  bool fetches_right;           // panels come from beyond L2: the first rows ask for them ahead
   long long rows, cols, steps;  // steps without the tail
   int first, last;              // block along k: first starts from zero, last runs the epilogue
   // Sums between blocks along k: [row][tile_n] of each panel, whole tiles of rows, partial_panel_bytes apart.

@@ -93,6 +93,10 @@ struct Amx {
   static constexpr bool kDelays = kM >= 2 && kN >= 2;
   static constexpr int kLeastSteps = 3;
 
+  // Steps ahead at which one line in four of panels from beyond L2 is asked for: where they enter a page, the
+  // processor does not follow by itself.
+  static constexpr long long kRightAhead = 128 / Config::tile_n;
+
   // One call: panels of columns one behind the other.
   struct Call {
     const AmxArgs& p;
@@ -194,7 +198,14 @@ struct Amx {
     const long long advance = last || kept ? 1024 : p.left_step_bytes;
     char* copy = p.copy && !last && !kept ? copies : nullptr;
     const char *right = call.right, *ahead = call.ahead;
+    const long long fetched = least(kRightAhead, p.steps);
+    const char* fetch = p.fetches_right && row == 0 ? right + fetched * Config::tile_n * 64 : nullptr;
     for (long long s = p.steps; s > 0; --s, ahead += 64) {
+      if (fetch) {
+        if (s == fetched) fetch = call.right + p.right_panel_bytes;
+        TSR_UNROLL for (int i = 0; i < Config::tile_n; i += 4) __builtin_prefetch(fetch + i * 64, 0, 2);
+        fetch += Config::tile_n * 64;
+      }
       for (int r = 0; r < call.ahead_rows; ++r) __builtin_prefetch(ahead + r * p.ahead_stride, 0, 2);
       step<kRowTiles, kColTiles>(left, stride, next, copy, copy_next, right, meanwhile);
       left += advance;

@@ -256,6 +256,7 @@ class AmxKernel : public PartKernel {
     const int64_t chunks = passes < kLeastPasses ? 1 : std::max<int64_t>((whole + steps / 2) / steps, 1);
     const tsr::AmxArgs start = args;
     args.right_panel_bytes = panel;
+    args.fetches_right = plan_.fetches_right;
     args.partial_panel_bytes = first && last && chunks == 1 ? 0 : plan_.sums_stride();
     const int64_t panels = plan_.right_resident ? count : 1;  // of a call
     for (int64_t i = 0; i < count / panels * chunks; ++i) {

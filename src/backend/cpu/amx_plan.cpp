@@ -121,6 +121,7 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
   copies_left = right_resident && !config.pack_a && !view.a.patches && crowds_sets(row_bytes) &&
                 panels() >= kLeastPanels;
   // Rows of a block are one run of memory as far as its columns are theirs.
+  fetches_right = view.b_prepacked && packed_group_bytes() > arch.l2.bytes;
   fetches_c = right_resident && !swap && !view.c_rows && block_cols * 2 > view.c.row_stride &&
               view.bytes() > static_cast<double>(arch.l2.bytes);
 }

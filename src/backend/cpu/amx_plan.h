@@ -46,6 +46,7 @@ struct AmxPlan {
   bool right_resident = false;
   bool copies_left = false;                           // the first panel's tiles of rows, for the others
   bool prefetch = false;                              // the next row block is asked for while one is used
+  bool fetches_right = false;                         // panels packed ahead come from beyond L2
   bool fetches_c = false;                             // and so is what it writes of C
   int64_t depth = 0, block_rows = 0, block_cols = 0;  // of a block
   std::vector<AmxPiece> pieces;                       // of one group's C
