@@ -106,10 +106,8 @@ struct Amx {
     // The last block's, put into C between the steps of the next one: tiles multiply on their own meanwhile.
     AmxResults<Config> pending{};
     bool odd = false;             // which of two blocks' sums come next where none are kept
-    const char* ahead = nullptr;  // of the next rows of the left operand this panel's share
-    int ahead_rows = 0;
-    bool kept = false;        // AmxArgs::copy has the left operand's tiles
-    Stream<false> c_ahead{};  // a part for each step
+    bool kept = false;                       // AmxArgs::copy has the left operand's tiles
+    Stream<false> left_ahead{}, c_ahead{};  // a part for each step
   };
 
   // The sums of blocks along k are kept; others are at hand until the next block is done.
@@ -197,16 +195,16 @@ struct Amx {
     const long long stride = last || kept ? 64 : p.left_stride, next = kept ? copy_next : p.left_tile_bytes;
     const long long advance = last || kept ? 1024 : p.left_step_bytes;
     char* copy = p.copy && !last && !kept ? copies : nullptr;
-    const char *right = call.right, *ahead = call.ahead;
+    const char* right = call.right;
     const long long fetched = least(kRightAhead, p.steps);
     const char* fetch = p.fetches_right && row == 0 ? right + fetched * Config::tile_n * 64 : nullptr;
-    for (long long s = p.steps; s > 0; --s, ahead += 64) {
+    for (long long s = p.steps; s > 0; --s) {
       if (fetch) {
         if (s == fetched) fetch = call.right + p.right_panel_bytes;
         TSR_UNROLL for (int i = 0; i < Config::tile_n; i += 4) __builtin_prefetch(fetch + i * 64, 0, 2);
         fetch += Config::tile_n * 64;
       }
-      for (int r = 0; r < call.ahead_rows; ++r) __builtin_prefetch(ahead + r * p.ahead_stride, 0, 2);
+      call.left_ahead.fetch();
       step<kRowTiles, kColTiles>(left, stride, next, copy, copy_next, right, meanwhile);
       left += advance;
       if (copy) copy += 1024;
@@ -296,17 +294,17 @@ struct Amx {
   static TSR_INLINE void run(const AmxArgs& p) {
     Call call{p, static_cast<const char*>(p.right), reinterpret_cast<char*>(p.partial), p.col0, p.cols};
     const long long panels = (p.cols + Config::tile_n - 1) / Config::tile_n;
-    const int share = p.ahead_rows == 0 ? 0 : static_cast<int>((p.ahead_rows + panels - 1) / panels);
-    int ahead = 0;
     const long long steps = p.steps + (kTable ? p.tails : p.tail), tiles = p.rows / 16;
+    const long long turns = panels * (tiles / kM + tiles % kM) * steps;
+    if (p.ahead_rows > 0 && p.steps > 0) {
+      const char* left = static_cast<const char*>(p.ahead);
+      call.left_ahead = Stream<false>(left, left + p.steps * 64, turns, p.ahead_rows, p.ahead_stride);
+    }
     if (p.c_ahead && steps > 0) {
       const char* c = static_cast<const char*>(p.c_ahead);
-      call.c_ahead = Stream<false>(c, c + p.c_ahead_bytes, panels * (tiles / kM + tiles % kM + 1) * steps);
+      call.c_ahead = Stream<false>(c, c + p.c_ahead_bytes, turns + panels * steps);
     }
     while (call.cols > 0) {
-      call.ahead = static_cast<const char*>(p.ahead) + ahead * p.ahead_stride;
-      call.ahead_rows = p.ahead_rows - ahead < share ? p.ahead_rows - ahead : share;
-      ahead += call.ahead_rows;
       dispatch<kN>(call);
       call.kept = p.copy != nullptr;
       call.right += p.right_panel_bytes;

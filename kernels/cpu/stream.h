@@ -26,12 +26,15 @@ struct Stream {
         plane(apart),
         size(behind - begin) {}
   TSR_INLINE void fetch() {
-    const char* to = end - next < step ? end : next + step;
-    for (; next < to; next += kLineBytes) __builtin_prefetch(next, kWrite, 2);
-    if (next >= end && planes > 0) {
+    for (long long rest = step; rest > 0;) {
+      const long long part = least(end - next, rest);
+      const char* to = next + part;
+      for (; next < to; next += kLineBytes) __builtin_prefetch(next, kWrite, 2);
+      if (next < end || planes == 0) return;
       --planes;
       end += plane;
       next = end - size;
+      rest -= part;
     }
   }
 };
