@@ -105,8 +105,8 @@ struct Amx {
     long long col, cols;  // of C, and how many are left from there
     // The last block's, put into C between the steps of the next one: tiles multiply on their own meanwhile.
     AmxResults<Config> pending{};
-    bool odd = false;             // which of two blocks' sums come next where none are kept
-    bool kept = false;                       // AmxArgs::copy has the left operand's tiles
+    bool odd = false;                       // which of two blocks' sums come next where none are kept
+    bool kept = false;                      // AmxArgs::copy has the left operand's tiles
     Stream<false> left_ahead{}, c_ahead{};  // a part for each step
   };
 

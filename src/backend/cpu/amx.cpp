@@ -61,9 +61,9 @@ class AmxKernel : public PartKernel {
   }
 
  private:
-  // Rows of a row-major right operand that are packed for all panels before the next ones: their pages fit
-  // the TLB.
-  static constexpr int64_t kPackRows = 64;
+  // Rows of a row-major right operand, whole words of them, that are packed for all panels before the next
+  // ones: the processor follows so many along. Rows of other operands: their pages fit the TLB.
+  static constexpr int64_t kPackRows = 16, kPackGathered = 64;
   static constexpr int64_t kPackSteps = 4;
   // With fewer passes the sums that go to memory between chunks cost more than those save.
   static constexpr int64_t kLeastPasses = 4;
@@ -83,11 +83,14 @@ class AmxKernel : public PartKernel {
   void pack_right(const char* data, const AmxSide& s, int64_t k0, int64_t depth, int64_t n0, int64_t n1,
                   char* out) const {
     const int64_t panel = plan_.panel_bytes_of(depth);
-    const int64_t part = s.k_stride == 1 ? std::max<int64_t>(depth, 1) : round_up(kPackRows, plan_.step);
+    const int64_t part = s.k_stride == 1   ? std::max<int64_t>(depth, 1)
+                         : view_.b.plain() ? kPackRows
+                                           : kPackGathered;
     for (int64_t k = 0; k < depth; k += part) {
-      const int64_t here = std::min(part, depth - k), step_bytes = plan_.panel_bytes_of(here);
+      const int64_t here = std::min(part, depth - k), before = k / plan_.group * 4 * plan_.tile_n;
       for (int64_t n = n0; n < n1; n += plan_.tile_n) {
-        char* to = out + (n - n0) / plan_.tile_n * panel + k / plan_.step * 64 * plan_.tile_n;
+        char* const begin = out + (n - n0) / plan_.tile_n * panel;
+        char* const to = begin + before;
         const PanelShape shape{here, static_cast<int>(std::min<int64_t>(plan_.tile_n, n1 - n)), plan_.tile_n,
                                false};
         if (!view_.b.plain()) {
@@ -98,8 +101,7 @@ class AmxKernel : public PartKernel {
                              s.k_stride, s.lane_stride, s.type, plan_.group, false},
                             shape, to);
         }
-        const size_t written = panel_bytes(shape, plan_.group);
-        std::fill(to + written, to + step_bytes, char{0});
+        if (k + here == depth) std::fill(to + panel_bytes(shape, plan_.group), begin + panel, char{0});
       }
     }
   }

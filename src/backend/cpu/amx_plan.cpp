@@ -97,7 +97,7 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
   const int64_t least = std::clamp<int64_t>(round_up(lanes, 16), 16, kLeastLanes);
   const int64_t deepest = std::max<int64_t>(cache / (least * 64), 1) * step;
   depth = config.block_k > 0 ? round_up(config.block_k, step) : deepest;
-  if (shallow && config.block_k == 0) depth = step * (rows <= kShallowRows / 4 ? 4 : 8);
+  if (shallow && config.block_k == 0) depth = step * (rows <= kShallowRows / 4 ? 2 : 4);
   depth = ceil_div(all, ceil_div(all, depth));
   depth = std::min(round_up(depth, step), round_up(all, step));
   const int64_t steps = depth / step;
