@@ -95,20 +95,24 @@ class Kernel {
 
   virtual size_t workspace_bytes() const = 0;
 
-  // For problems with prepack=b: bytes of packed B (all batches), and the packing itself. `ldb` is B's own
-  // leading dimension in elements (Problem::kPacked: tight), batches are ldb * (rows or columns) apart.
-  // Error(bad_input) before anything is written when `b` or `packed` is null, `b` is misaligned for its
-  // elements or `packed` for 4 bytes, or they overlap; Error(unsupported) without prepack=b.
-  virtual size_t packed_b_bytes() const = 0;
+  // For problems with prepack=b: bytes of packed B (all batches), and the packing itself. What is packed
+  // serves kernels of the same configuration whose problems differ in m (of convolutions n), the epilogue,
+  // alpha and beta at most; in host memory a mark behind it says so, and run() refuses what lacks it. `ldb`
+  // is B's own leading dimension in elements (Problem::kPacked: tight), batches are ldb * (rows or columns)
+  // apart. Error(bad_input) before anything is written when `b` or `packed` is null, `b` is misaligned for
+  // its elements or `packed` for 4 bytes, or they overlap; Error(unsupported) without prepack=b.
+  size_t packed_b_bytes() const;
   void pack_b(const void* b, void* packed, int64_t ldb = Problem::kPacked) const;
 
-  // pack_b() without the checks of addresses.
+  // The same without the mark, and without the checks of addresses: for run_unchecked().
+  virtual size_t panels_bytes() const = 0;
   virtual void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const = 0;
 
  protected:
-  Kernel(const Problem& problem, const Choice& choice) : problem_(problem), choice_(choice) {}
+  Kernel(const Problem& problem, const Choice& choice);
   Problem problem_;
   Choice choice_;
+  uint64_t packed_readers_;  // what the mark behind a packed B says; 0: B is not packed
 };
 
 }  // namespace tessera

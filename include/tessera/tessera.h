@@ -200,7 +200,9 @@ TSR_API tsr_status tsr_kernel_info(tsr_kernel* kernel, char** json);
 TSR_API tsr_status tsr_kernel_run(tsr_kernel* kernel, const tsr_buffers* buffers);
 TSR_API tsr_status tsr_kernel_wait(tsr_kernel* kernel); /* until the device has done what was enqueued */
 /* B into the kernel's own order. ldb: B's leading dimension in elements, -1 when tight. b is aligned to its
- * elements, packed to 4 bytes, and they do not overlap. */
+ * elements, packed to 4 bytes, and they do not overlap. What it packs serves any m (of convolutions n),
+ * epilogue, alpha and beta under the same configuration; a run refuses a B in host memory that was packed for
+ * another kernel. */
 TSR_API tsr_status tsr_kernel_pack_b(tsr_kernel* kernel, const void* b, void* packed, int64_t ldb);
 
 /* Memory of the kernel's device, 256-byte aligned; released through a kernel of the same dispatcher. */

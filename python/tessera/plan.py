@@ -153,8 +153,9 @@ class Plan(_abi.OfThisProcess):
 
     def pack_b(self, b: Any, ldb: Optional[int] = None) -> Any:
         """B in this kernel's own order, for problems with prepack=b: an array of packed_b_bytes bytes like b. `b` is
-        not packed and as tight as ldb (elements; None: tight) says. Raises Unsupported where the kernel takes B as it
-        is."""
+        not packed and as tight as ldb (elements; None: tight) says. It serves any m (of convolutions n), epilogue,
+        alpha and beta under the same configuration; on a CPU a run refuses one of another kernel. Raises Unsupported
+        where the kernel takes B as it is."""
         array = arrays.view(b, "b", self._tensors[1].dtype)
         need = self._tensors[1].bytes
         have = arrays.BYTES[array.dtype]

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "backend/packed_seal.h"
 #include "base/text.h"
 #include "core/factor.h"
 #include "core/tile_math.h"
@@ -73,6 +74,11 @@ void check_buffers(const GemmView& view, const Buffers& buffers, size_t packed_b
   }
   check_factor("alpha", buffers.alpha);
   check_factor("beta", buffers.beta);
+}
+
+void check_host_buffers(const GemmView& view, const Buffers& buffers, size_t panels, uint64_t readers) {
+  check_buffers(view, buffers, panels > 0 ? panels + kPackedSealBytes : 0);
+  if (panels > 0 && view.k > 0) check_packed_seal(static_cast<const char*>(buffers.b) + panels, readers);
 }
 
 void check_packing(const Operand& from, const void* b, void* packed, size_t packed_b_bytes) {

@@ -44,6 +44,9 @@ UsedBuffers used_buffers(const GemmView& view, const Buffers& buffers, size_t pa
 // no input.
 void check_buffers(const GemmView& view, const Buffers& buffers, size_t packed_b_bytes);
 
+// The same in the host's memory, where packed B, `panels` bytes, ends with a seal that names its readers.
+void check_host_buffers(const GemmView& view, const Buffers& buffers, size_t panels, uint64_t readers);
+
 // Error(bad_input) unless packing may read `from` at `b` and write `packed_b_bytes` at `packed`.
 void check_packing(const Operand& from, const void* b, void* packed, size_t packed_b_bytes);
 

@@ -67,6 +67,8 @@ def test_packed_b(dispatcher):
         plan(a, b[:1])
     with pytest.raises(tessera.BadInput, match="has 80 bytes"):
         plan.pack_b(b[0])
+    with pytest.raises(tessera.BadInput, match="not packed by pack_b"):
+        plan(a, np.zeros_like(packed))
     with pytest.raises(tessera.Unsupported):
         dispatcher.get(PROBLEM).pack_b(b)
 

@@ -13,7 +13,7 @@ class Nothing : public Kernel {
   void run(const Buffers&) const override {}
   void run_unchecked(const Buffers&) const override {}
   size_t workspace_bytes() const override { return 0; }
-  size_t packed_b_bytes() const override { return 0; }
+  size_t panels_bytes() const override { return 0; }
   void pack_b_unchecked(const void*, void*, int64_t) const override {}
 };
 

@@ -47,7 +47,7 @@ class Timed : public Kernel {
   }
   DeviceMemory* memory() const override { return device_; }
   size_t workspace_bytes() const override { return 0; }
-  size_t packed_b_bytes() const override { return 0; }
+  size_t panels_bytes() const override { return 0; }
   void pack_b_unchecked(const void*, void*, int64_t) const override {}
 
  private:

@@ -55,7 +55,7 @@ struct OnDevice : Kernel {
   }
   DeviceMemory* memory() const override { return &device; }
   size_t workspace_bytes() const override { return 0; }
-  size_t packed_b_bytes() const override { return 0; }
+  size_t panels_bytes() const override { return 0; }
   void pack_b_unchecked(const void*, void*, int64_t) const override {}
   Device& device;
   mutable std::vector<Buffers> runs;

@@ -43,7 +43,7 @@ class AmxKernel : public PartKernel {
     return static_cast<size_t>(busy_threads() * plan_.thread_bytes());
   }
 
-  size_t packed_b_bytes() const override {
+  size_t panels_bytes() const override {
     return view_.b_prepacked ? static_cast<size_t>(view_.groups * plan_.packed_group_bytes()) : 0;
   }
 
@@ -57,7 +57,7 @@ class AmxKernel : public PartKernel {
       pack_right(static_cast<const char*>(b) + g * stride, side, 0, view_.k, 0, plan_.cols,
                  static_cast<char*>(packed) + g * plan_.packed_group_bytes());
     }
-    prefer_large_pages(packed, packed_b_bytes());
+    prefer_large_pages(packed, panels_bytes());
   }
 
  private:

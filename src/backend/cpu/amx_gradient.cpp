@@ -77,7 +77,7 @@ class AmxGradientKernel : public PartKernel {
     const int64_t shared = shares_ == 1 ? 0 : tasks() * shares_ * groups_at_once_ * sums_bytes();
     return static_cast<size_t>(busy_threads() * thread_bytes() + shared);
   }
-  size_t packed_b_bytes() const override { return 0; }
+  size_t panels_bytes() const override { return 0; }
   void pack_b_unchecked(const void*, void*, int64_t) const override {}
 
  private:

@@ -62,12 +62,10 @@ class AmxLinesKernel : public PartKernel {
   size_t workspace_bytes() const override {
     return static_cast<size_t>((view_.b_prepacked ? 0 : packed_bytes()) + busy_threads() * thread_bytes());
   }
-  size_t packed_b_bytes() const override {
-    return view_.b_prepacked ? static_cast<size_t>(packed_bytes()) : 0;
-  }
+  size_t panels_bytes() const override { return view_.b_prepacked ? static_cast<size_t>(packed_bytes()) : 0; }
   void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
     pack_groups(static_cast<const char*>(b), b_to_pack(ldb), static_cast<char*>(packed));
-    prefer_large_pages(packed, packed_b_bytes());
+    prefer_large_pages(packed, panels_bytes());
   }
 
  private:

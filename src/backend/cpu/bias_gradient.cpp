@@ -108,7 +108,7 @@ class BiasGradient : public Kernel {
   }
 
   size_t workspace_bytes() const override { return std::max(kernel_->workspace_bytes(), sums_bytes()); }
-  size_t packed_b_bytes() const override { return kernel_->packed_b_bytes(); }
+  size_t panels_bytes() const override { return kernel_->panels_bytes(); }
   void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
     kernel_->pack_b_unchecked(b, packed, ldb);
   }

@@ -77,12 +77,12 @@ class ChannelsFirst : public Kernel {
     kernel_ = make(own);
     own.conv.n = small_ + 1;
     if (larger_steps_) larger_ = make(own);
-    if (larger_ && larger_->packed_b_bytes() != kernel_->packed_b_bytes())
+    if (larger_ && larger_->panels_bytes() != kernel_->panels_bytes())
       throw Error(ErrorCode::internal, "the packed filter depends on the number of images");
   }
 
   void run(const Buffers& buffers) const override {
-    check_buffers(view_, buffers, packed_b_bytes());
+    check_host_buffers(view_, buffers, panels_bytes(), packed_readers_);
     run_unchecked(buffers);
   }
 
@@ -118,7 +118,7 @@ class ChannelsFirst : public Kernel {
            std::max(kernel_->workspace_bytes(), larger_ ? larger_->workspace_bytes() : 0);
   }
 
-  size_t packed_b_bytes() const override { return kernel_->packed_b_bytes(); }
+  size_t panels_bytes() const override { return kernel_->panels_bytes(); }
 
   void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
     if (ldb != Problem::kPacked) throw Error(ErrorCode::bad_input, "a filter has no leading dimension");

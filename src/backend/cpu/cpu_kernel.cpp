@@ -21,7 +21,7 @@ CpuKernel::CpuKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, Ge
 }
 
 void CpuKernel::run(const Buffers& buffers) const {
-  check_buffers(view_, buffers, packed_b_bytes());
+  check_host_buffers(view_, buffers, panels_bytes(), packed_readers_);
   run_unchecked(buffers);
 }
 

@@ -30,7 +30,7 @@ class CpuKernel : public Kernel {
 
   void run(const Buffers& buffers) const override;
   size_t workspace_bytes() const override { return 0; }
-  size_t packed_b_bytes() const override { return 0; }
+  size_t panels_bytes() const override { return 0; }
   void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override = 0;
 
  protected:

@@ -58,7 +58,7 @@ class GroupsKernel : public CpuKernel {
     args.epilogue.c_stride *= shape_.joined;
     char* space = static_cast<char*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
     args.panels = static_cast<float*>(view_.b_prepacked ? const_cast<void*>(buffers.b) : space);
-    if (args.epilogue.beta == 0.0f && plan_.apart_bytes > 0) args.apart = space + panels_bytes();
+    if (args.epilogue.beta == 0.0f && plan_.apart_bytes > 0) args.apart = space + space_for_panels();
     args.in = shape_.gradient ? buffers.b : buffers.a;
     args.other = shape_.gradient ? buffers.a : buffers.b;
     if (!shape_.gradient && !view_.b_prepacked) over_chunks(args, tsr::GroupsPhase::weights);
@@ -71,9 +71,9 @@ class GroupsKernel : public CpuKernel {
   }
 
   size_t workspace_bytes() const override {
-    return panels_bytes() + static_cast<size_t>(threads_ * 2 * plan_.apart_bytes);
+    return space_for_panels() + static_cast<size_t>(threads_ * 2 * plan_.apart_bytes);
   }
-  size_t packed_b_bytes() const override { return view_.b_prepacked ? panel_bytes() : 0; }
+  size_t panels_bytes() const override { return view_.b_prepacked ? panel_bytes() : 0; }
 
   void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
     b_to_pack(ldb);  // refuses what cannot be packed
@@ -84,7 +84,7 @@ class GroupsKernel : public CpuKernel {
   }
 
  private:
-  size_t panels_bytes() const {
+  size_t space_for_panels() const {
     return view_.b_prepacked ? 0 : static_cast<size_t>(round_up(plan_.parts * panel_bytes(), kCacheLine));
   }
   size_t panel_bytes() const {

@@ -63,7 +63,7 @@ class PackedKernel : public PartKernel {
                                view_.groups * config_.split_k * plan_.part_bytes);
   }
 
-  size_t packed_b_bytes() const override {
+  size_t panels_bytes() const override {
     return view_.b_prepacked ? static_cast<size_t>(prepacked_.bytes()) : 0;
   }
 

@@ -29,7 +29,7 @@ class PartsKernel : public Kernel {
   }
 
   void run(const Buffers& buffers) const override {
-    check_buffers(view_, buffers, packed_b_bytes());
+    check_host_buffers(view_, buffers, panels_bytes(), packed_readers_);
     run_unchecked(buffers);
   }
 
@@ -45,9 +45,9 @@ class PartsKernel : public Kernel {
     return most;
   }
 
-  size_t packed_b_bytes() const override {
+  size_t panels_bytes() const override {
     size_t sum = 0;
-    for (const auto& part : parts_) sum += part->packed_b_bytes();
+    for (const auto& part : parts_) sum += part->panels_bytes();
     return sum;
   }
 
@@ -55,7 +55,7 @@ class PartsKernel : public Kernel {
     char* to = static_cast<char*>(packed);
     for (const auto& part : parts_) {
       part->pack_b_unchecked(b, to, ldb);
-      to += part->packed_b_bytes();
+      to += part->panels_bytes();
     }
   }
 
@@ -65,7 +65,7 @@ class PartsKernel : public Kernel {
     Buffers own = buffers;
     for (const auto& part : parts_) {
       run(*part, own);
-      if (view_.b_prepacked) own.b = static_cast<const char*>(own.b) + part->packed_b_bytes();
+      if (view_.b_prepacked) own.b = static_cast<const char*>(own.b) + part->panels_bytes();
     }
   }
 

@@ -85,7 +85,7 @@ class PlanesKernel : public CpuKernel {
     const int64_t filter = shape_.gradient || view_.b_prepacked ? 0 : terms_.filter_words() * 4;
     return static_cast<size_t>(threads_ * thread_bytes_ + filter);
   }
-  size_t packed_b_bytes() const override {
+  size_t panels_bytes() const override {
     return view_.b_prepacked ? static_cast<size_t>(terms_.filter_words() * 4) : 0;
   }
   void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {

@@ -67,7 +67,7 @@ class ScatterKernel : public CpuKernel {
     const int64_t panels = view_.b_prepacked ? 0 : panels_ * panel_bytes_;
     return static_cast<size_t>(busy_threads() * thread_bytes_ + panels);
   }
-  size_t packed_b_bytes() const override {
+  size_t panels_bytes() const override {
     return view_.b_prepacked ? static_cast<size_t>(panels_ * panel_bytes_) : 0;
   }
   void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {

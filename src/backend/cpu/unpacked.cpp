@@ -77,7 +77,7 @@ class UnpackedKernel : public CpuKernel {
     });
   }
 
-  size_t packed_b_bytes() const override {
+  size_t panels_bytes() const override {
     return view_.b_prepacked ? static_cast<size_t>(prepacked_.bytes()) : 0;
   }
 

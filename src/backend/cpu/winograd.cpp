@@ -72,14 +72,14 @@ class WinogradKernel : public CpuKernel {
     const int64_t panels = view_.b_prepacked ? 0 : at_once_ * shape_.panel_bytes;
     return static_cast<size_t>(busy_threads() * thread_bytes_ + panels);
   }
-  size_t packed_b_bytes() const override {
+  size_t panels_bytes() const override {
     return view_.b_prepacked ? static_cast<size_t>(panels_ * shape_.panel_bytes) : 0;
   }
 
   void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
     const Operand filter = b_to_pack(ldb);
     transform_filter(b, filter.group_stride, 0, panels_, static_cast<char*>(packed));
-    prefer_large_pages(packed, packed_b_bytes());
+    prefer_large_pages(packed, panels_bytes());
   }
 
  private:

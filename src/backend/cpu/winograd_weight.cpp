@@ -51,7 +51,7 @@ class WinogradWeightKernel : public CpuKernel {
   }
 
   size_t workspace_bytes() const override { return static_cast<size_t>(turns_at_once() * turn_bytes_); }
-  size_t packed_b_bytes() const override { return 0; }
+  size_t panels_bytes() const override { return 0; }
   void pack_b_unchecked(const void*, void*, int64_t) const override {}
 
  private:

@@ -77,7 +77,7 @@ class TmaWsKernel : public GpuKernel {
                     &p);
   }
 
-  size_t packed_b_bytes() const override {
+  size_t panels_bytes() const override {
     const Operand packed = tma_b(view_);
     return view_.b_prepacked ? static_cast<size_t>(saturated_product({packed.extent, bytes_of(packed.type)}))
                              : 0;

@@ -28,14 +28,14 @@ GpuKernel::~GpuKernel() {
 }
 
 void GpuKernel::run(const Buffers& buffers) const {
-  check_buffers(view_, buffers, packed_b_bytes());
+  check_buffers(view_, buffers, panels_bytes());
   check(buffers);
   check_memory(buffers);
   run_unchecked(buffers);
 }
 
 void GpuKernel::check_memory(const Buffers& buffers) const {
-  for (const BufferUse& u : used_buffers(view_, buffers, packed_b_bytes()))
+  for (const BufferUse& u : used_buffers(view_, buffers, panels_bytes()))
     driver_->require_own(u.address, u.name);
   if (buffers.workspace && workspace_bytes_) driver_->require_own(buffers.workspace, "workspace");
 }

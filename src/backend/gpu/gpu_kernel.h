@@ -22,7 +22,7 @@ class GpuKernel : public Kernel {
   void wait() const override { driver_->wait(); }
   DeviceMemory* memory() const override { return driver_.get(); }
   size_t workspace_bytes() const override { return workspace_bytes_; }
-  size_t packed_b_bytes() const override { return 0; }
+  size_t panels_bytes() const override { return 0; }
   void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override;
   double sum_error() const override { return sum_error_; }
   void set_sum_error(double e) { sum_error_ = e; }
