@@ -105,8 +105,13 @@ struct GemmView {
   double flops() const { return 2.0 * work; }
   // Least traffic with memory: each operand once, C written once, D tensors read once.
   double bytes() const;
-  // Of fewer multiply-adds of a convolution waking another thread costs more than it saves.
-  bool worth_threads() const { return !window || work >= 1e6; }
+  // Of fewer multiply-adds of a convolution waking another thread costs more than it saves. To write an
+  // element of C takes as long as 32 of them.
+  bool worth_threads() const {
+    return !window || work + 32.0 * static_cast<double>(groups * m) * static_cast<double>(n) >= 1e6;
+  }
+  // The same where nothing is packed: of multiply-adds and bytes together.
+  bool worth_threads_unpacked() const { return work / 16 + bytes() > 2e5; }
   // bytes() without the elements of patches that no position meets, which strides pass over.
   double bytes_met() const;
 };

@@ -428,11 +428,11 @@ void add_cpu_work(const GemmView& v, const KernelConfig& c, const ArchSpec& a, c
   w.serial += costs.call;
   w.tasks = w.groups * std::max(w.row_tiles, w.col_tiles) * std::max(c.split_k, 1);
   // Parts of k, where a kernel without packing has several, are what its threads take.
-  const bool by_parts =
-      c.split_k > 1 && (c.family_id() == Family::cpu_dot || c.family_id() == Family::cpu_direct);
-  const double shares = by_parts ? c.split_k : w.shares > 0 ? w.shares : w.tasks;
-  w.parallel = std::min<double>(v.worth_threads() ? a.compute_units : 1, shares);
-  if (a.compute_units > 1 && v.worth_threads()) {
+  const bool unpacked = c.family_id() == Family::cpu_dot || c.family_id() == Family::cpu_direct;
+  const double shares = unpacked && c.split_k > 1 ? c.split_k : w.shares > 0 ? w.shares : w.tasks;
+  const bool threads = v.worth_threads() && (!unpacked || v.worth_threads_unpacked());
+  w.parallel = std::min<double>(threads ? a.compute_units : 1, shares);
+  if (a.compute_units > 1 && threads) {
     w.parallel = shares / std::ceil(shares / w.parallel);
     w.serial += costs.fork_join;
     if (c.split_k > 1) w.serial += outputs * (c.split_k - 1) / cpu.lanes() * 2;

@@ -126,17 +126,11 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
               view.bytes() > static_cast<double>(arch.l2.bytes);
 }
 
-// The streaming operand is cut among the threads, or the resident one where that has too few tiles. Where the
-// left one has to be packed both are cut: see packed_grid().
 std::vector<AmxPiece> AmxPlan::thread_pieces(const GemmView& view, const KernelConfig& config,
                                              int threads) const {
   const int64_t row_tiles = ceil_div(rows, tile_m), col_tiles = ceil_div(cols, tile_n);
   if (threads == 1 || view.groups >= threads) return {{0, rows, 0, cols}};
-  const bool by_rows = right_resident ? row_tiles >= threads || row_tiles >= col_tiles
-                                      : col_tiles < threads && row_tiles > col_tiles;
-  int64_t across = by_rows ? 1 : std::min<int64_t>(threads, col_tiles),
-          down = by_rows ? std::min<int64_t>(threads, row_tiles) : 1;
-  if (config.pack_a || view.a.patches) std::tie(down, across) = packed_grid(!view.b_prepacked, threads);
+  const auto [down, across] = thread_grid(config.pack_a || view.a.patches, !view.b_prepacked, threads);
   std::vector<AmxPiece> out;
   for (int64_t r = 0; r < down; ++r) {
     for (int64_t c = 0; c < across; ++c) {
@@ -147,12 +141,15 @@ std::vector<AmxPiece> AmxPlan::thread_pieces(const GemmView& view, const KernelC
   return out;
 }
 
-// Pieces, rows by columns, each of which packs what it needs for itself: those of which the largest takes
-// least. In cycles of a step of k: tiles that are multiplied, tiles that are packed, and tiles of the left
-// operand that k runs across, which are turned.
-std::pair<int64_t, int64_t> AmxPlan::packed_grid(bool packs_right, int threads) const {
-  constexpr int64_t kMultiplied = 20, kPacked = 100, kTurned = 400;
-  const int64_t left_cost = left.k_stride == 1 ? kPacked : kTurned, right_cost = packs_right ? kPacked : 0;
+// Pieces, rows by columns, each of which reads and packs what it needs for itself: those of which the largest
+// takes least. In cycles of a step of k: tiles that are multiplied, tiles that are read where they lie, tiles
+// that are packed, and tiles of the left operand that k runs across, which are turned.
+std::pair<int64_t, int64_t> AmxPlan::thread_grid(bool packs_left, bool packs_right, int threads) const {
+  constexpr int64_t kMultiplied = 20, kRead = 20, kPacked = 100, kTurned = 400;
+  const int64_t left_cost = !packs_left          ? kRead
+                            : left.k_stride == 1 ? kPacked
+                                                 : kTurned,
+                right_cost = packs_right ? kPacked : kRead;
   const int64_t row_tiles = ceil_div(rows, tile_m), col_tiles = ceil_div(cols, tile_n);
   std::pair<int64_t, int64_t> best;
   int64_t least = 0;

@@ -68,7 +68,7 @@ struct AmxPlan {
  private:
   void choose_blocks(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);
   int64_t most_rows() const;  // of a piece, so that the sums it keeps between blocks of k are bounded
-  std::pair<int64_t, int64_t> packed_grid(bool packs_right, int threads) const;
+  std::pair<int64_t, int64_t> thread_grid(bool packs_left, bool packs_right, int threads) const;
   std::vector<AmxPiece> thread_pieces(const GemmView& view, const KernelConfig& config, int threads) const;
 };
 

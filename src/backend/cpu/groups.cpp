@@ -154,7 +154,14 @@ class GroupsKernel : public CpuKernel {
   }
 
   void over_chunks(const tsr::GroupsArgs& whole, tsr::GroupsPhase phase) const {
-    const int threads = static_cast<int>(std::min<int64_t>(threads_, shape_.chunks));
+    int64_t most = std::min<int64_t>(threads_, shape_.chunks);
+    if (phase != tsr::GroupsPhase::lines) {
+      // Panels alone are read and written: so many bytes are worth a thread.
+      constexpr int64_t kWorthThread = 32 << 10;
+      const int64_t bytes = plan_.parts * static_cast<int64_t>(panel_bytes());
+      most = std::clamp<int64_t>(bytes / kWorthThread, 1, most);
+    }
+    const int threads = static_cast<int>(most);
     auto part = [&](int64_t p, int) {
       tsr::GroupsArgs args = whole;
       args.phase = phase;

@@ -32,7 +32,7 @@ class PackedKernel : public PartKernel {
   void run_unchecked(const Buffers& buffers) const override {
     tsr::EpilogueArgs epilogue = epilogue_args(buffers);
     if (view_.k == 0 || epilogue.alpha == 0.0f)
-      return without_product(buffers, epilogue);  // A and B are not looked at
+      return without_product(buffers, epilogue, threads_);  // A and B are not looked at
     const int threads = busy_threads();
     if (plan_.one_block) return run_task(buffers, plan_.tasks[0], epilogue, nullptr, nullptr);
     char* space = static_cast<char*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
@@ -50,7 +50,7 @@ class PackedKernel : public PartKernel {
   void run_turn(const Buffers& buffers, int64_t turn, char* space) const override {
     tsr::EpilogueArgs epilogue = epilogue_args(buffers);
     if (view_.k == 0 || epilogue.alpha == 0.0f) {
-      if (turn == 0) without_product(buffers, epilogue);
+      if (turn == 0) without_product(buffers, epilogue, 1);
       return;
     }
     const int64_t count = static_cast<int64_t>(plan_.tasks.size()) / plan_.grid_m;
@@ -314,8 +314,22 @@ class PackedKernel : public PartKernel {
     args.row0 = 0;
   }
 
-  // The epilogue over finished sums of one group, or over zeros: a pass over no k at all.
-  void epilogue_only(void* sums, int64_t stride, tsr::EpilogueArgs epilogue) const {
+  // work(group, first row, row behind the last) over all rows of C, in pieces that are worth their threads:
+  // of an element of C so many bytes are read and written.
+  template <class Work>
+  void over_rows(int threads, int64_t bytes, const Work& work) const {
+    constexpr int64_t kWorthThread = 32 << 10;
+    const int64_t all = view_.groups * view_.m * view_.n * bytes;
+    const int64_t most = std::clamp<int64_t>(all / kWorthThread, 1, threads);
+    const int64_t pieces = std::min(ceil_div(most, view_.groups), view_.m);
+    deal_out(view_.groups * pieces, static_cast<int>(most), [&](int64_t i, int) {
+      const int64_t p = i % pieces;
+      work(i / pieces, view_.m * p / pieces, view_.m * (p + 1) / pieces);
+    });
+  }
+
+  // The epilogue over rows [m0, m1) of finished sums of one group, or over zeros: a pass over no k at all.
+  void epilogue_only(char* sums, int64_t stride, tsr::EpilogueArgs epilogue, int64_t m0, int64_t m1) const {
     tsr::PackedArgs args{};
     args.first = !sums;
     args.last = 1;
@@ -324,47 +338,50 @@ class PackedKernel : public PartKernel {
     args.start = kZeros;
     constexpr int64_t kTable = 256;
     long long table[kTable];
-    const int64_t step = view_.c_rows ? kTable : view_.m;
-    for (int64_t m0 = 0; m0 < view_.m; m0 += step) {
-      args.rows = std::min(step, view_.m - m0);
-      if (view_.c_rows) set_table(m0, args, epilogue, table);
+    const int64_t step = view_.c_rows ? kTable : m1 - m0;
+    for (int64_t row = m0; row < m1; row += step) {
+      args.rows = std::min(step, m1 - row);
+      args.row0 = row;
+      if (view_.c_rows) set_table(row, args, epilogue, table);
       for (int64_t n0 = 0; n0 < view_.n; n0 += plan_.tile_n) {
         args.cols = std::min<int64_t>(plan_.tile_n, view_.n - n0);
         args.col0 = n0;
-        if (sums) args.partial = static_cast<char*>(sums) + n0 * 4;
+        if (sums) args.partial = sums + (row * stride + n0) * 4;
         entry_(&args);
       }
     }
   }
 
-  void without_product(const Buffers& buffers, tsr::EpilogueArgs& epilogue) const {
+  void without_product(const Buffers& buffers, tsr::EpilogueArgs& epilogue, int threads) const {
     if (epilogue.alpha == 0.0f) {  // what alpha multiplies is zero already
       epilogue.alpha = 1.0f;
       epilogue.plain = epilogue.beta == 0.0f;
     }
-    for (int64_t g = 0; g < view_.groups; ++g) {
-      set_group(epilogue, buffers, g);
-      epilogue_only(nullptr, 0, epilogue);
-    }
+    over_rows(threads, bytes_of(view_.c.type), [&](int64_t group, int64_t m0, int64_t m1) {
+      tsr::EpilogueArgs own = epilogue;
+      set_group(own, buffers, group);
+      epilogue_only(nullptr, 0, own, m0, m1);
+    });
   }
 
   // The sums of the parts of k, always added in the order of k.
-  void finish_parts(const Buffers& buffers, tsr::EpilogueArgs& epilogue, char* parts) const {
-    const int64_t stride = round_up(view_.n, plan_.tile_n), elements = view_.m * stride;
-    const int64_t count = plan_.tasks.back().part + 1;
-    for (int64_t g = 0; g < view_.groups; ++g) {
-      char* total = parts + g * config_.split_k * plan_.part_bytes;
+  void finish_parts(const Buffers& buffers, const tsr::EpilogueArgs& epilogue, char* parts) const {
+    const int64_t stride = round_up(view_.n, plan_.tile_n), count = plan_.tasks.back().part + 1;
+    over_rows(threads_, 4 * count, [&](int64_t group, int64_t m0, int64_t m1) {
+      char* total = parts + group * config_.split_k * plan_.part_bytes;
+      const int64_t first = m0 * stride * 4, elements = (m1 - m0) * stride;
       for (int64_t p = 1; p < count; ++p) {
-        const char* part = total + p * plan_.part_bytes;
+        const char* part = total + p * plan_.part_bytes + first;
         if (view_.acc == DType::i32) {
-          add(reinterpret_cast<uint32_t*>(total), reinterpret_cast<const uint32_t*>(part), elements);
+          add(reinterpret_cast<uint32_t*>(total + first), reinterpret_cast<const uint32_t*>(part), elements);
         } else {
-          add(reinterpret_cast<float*>(total), reinterpret_cast<const float*>(part), elements);
+          add(reinterpret_cast<float*>(total + first), reinterpret_cast<const float*>(part), elements);
         }
       }
-      set_group(epilogue, buffers, g);
-      epilogue_only(total, stride, epilogue);
-    }
+      tsr::EpilogueArgs own = epilogue;
+      set_group(own, buffers, group);
+      epilogue_only(total, stride, own, m0, m1);
+    });
   }
 
   template <class T>

@@ -141,17 +141,17 @@ bool PackedPlan::buffer_pays(const GemmView& view, const KernelConfig& config, c
 }
 
 // The grid of pieces that costs the slowest thread least. Packing an element costs about as much as
-// kPackCost multiply-adds; every piece packs what it needs for itself.
+// kPackCost multiply-adds, reading it where it lies half of that; every piece does so for itself.
 void PackedPlan::choose_grid(const GemmView& view, int64_t workers, int64_t* grid_n) {
-  constexpr double kPackCost = 8;
+  constexpr double kPackCost = 8, kReadCost = 4;
   const int64_t most_tiles = std::max<int64_t>(view.m / tile_m, 1), panels = ceil_div(n, tile_n);
   double best = 0;
   for (int64_t gm = 1; gm <= std::min(workers, most_tiles); ++gm) {
     const int64_t gn = std::min(workers / gm, panels);
     const double piece_rows = static_cast<double>(round_up(ceil_div(view.m, gm), tile_m));
     const double piece_cols = static_cast<double>(ceil_div(panels, gn) * tile_n);
-    const double cost = piece_rows * piece_cols + (view.b_prepacked ? 0 : kPackCost * piece_cols) +
-                        (pack_a ? kPackCost * piece_rows : 0);
+    const double cost = piece_rows * piece_cols + (view.b_prepacked ? kReadCost : kPackCost) * piece_cols +
+                        (pack_a ? kPackCost : kReadCost) * piece_rows;
     if (best == 0 || cost < best) {
       best = cost;
       grid_m = gm;

@@ -19,9 +19,6 @@ struct Piece {
   int64_t row_begin, row_end, col_begin, col_end;
 };
 
-// Below this much work waking another thread costs more than it saves.
-constexpr double kWorthThreads = 2e5;  // multiply-adds and bytes, together
-
 class UnpackedKernel : public CpuKernel {
  public:
   UnpackedKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem,
@@ -200,8 +197,7 @@ class UnpackedKernel : public CpuKernel {
   // Threads take whole tiles along the longer side of C.
   std::vector<Piece> pieces() {
     const Piece whole{0, view_.m, 0, view_.n};
-    const double work = static_cast<double>(view_.groups) * view_.m * view_.n * view_.k / 16 + view_.bytes();
-    worth_threads_ = work > kWorthThreads;
+    worth_threads_ = view_.worth_threads_unpacked();
     if (threads_ == 1 || view_.groups >= threads_ || config_.split_k > 1 || !worth_threads_) return {whole};
     const bool by_rows = view_.m > view_.n;
     const int64_t extent = by_rows ? view_.m : view_.n;
