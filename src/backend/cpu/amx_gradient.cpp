@@ -57,24 +57,25 @@ class AmxGradientKernel : public PartKernel {
       return;
     }
     char* const sums = space + busy_threads() * thread_bytes();
-    const int64_t count = blocks_.count(), bytes = groups_at_once_ * sums_bytes();
+    const int64_t count = blocks_.count(), bytes = share_bytes();
     deal_out(tasks() * shares_, threads_, [&](int64_t i, int thread) {
       const int64_t share = i % shares_;
       add_blocks(buffers, i / shares_, count * share / shares_, count * (share + 1) / shares_,
                  space + thread * thread_bytes(), sums + i * bytes, nullptr);
     });
+    // Before tasks leave, pieces of their sums are added up, as many as there are threads for.
+    const int64_t pieces = ceil_div(threads_, tasks()), tiles = groups_at_once_ * sums_bytes() / kTileBytes;
+    deal_out(tasks() * pieces, threads_, [&](int64_t i, int) {
+      const int64_t piece = i % pieces, first = tiles * piece / pieces, behind = tiles * (piece + 1) / pieces;
+      add_up(sums + i / pieces * shares_ * bytes + first * kTileBytes, behind - first);
+    });
     deal_out(tasks(), threads_, [&](int64_t task, int) {
-      auto* all = reinterpret_cast<float*>(sums + task * shares_ * bytes);
-      const int64_t floats = bytes / static_cast<int64_t>(sizeof(float));
-      for (int64_t share = 1; share < shares_; ++share) {
-        for (int64_t i = 0; i < floats; ++i) all[i] += all[share * floats + i];
-      }
-      leave(buffers, task, epilogue, reinterpret_cast<char*>(all));
+      leave(buffers, task, epilogue, sums + task * shares_ * bytes);
     });
   }
 
   size_t workspace_bytes() const override {
-    const int64_t shared = shares_ == 1 ? 0 : tasks() * shares_ * groups_at_once_ * sums_bytes();
+    const int64_t shared = shares_ == 1 ? 0 : tasks() * shares_ * share_bytes();
     return static_cast<size_t>(busy_threads() * thread_bytes() + shared);
   }
   size_t panels_bytes() const override { return 0; }
@@ -92,8 +93,19 @@ class AmxGradientKernel : public PartKernel {
     return round_up((lines_.pitch() + 1) * static_cast<int64_t>(sizeof(const char*)), 64);
   }
   int64_t copies_bytes() const { return left_bytes_ + right_bytes_ + pixels_bytes(); }
-  int64_t thread_bytes() const { return groups_at_once_ * sums_bytes() + copies_bytes(); }
+  int64_t thread_bytes() const { return thread_share(groups_at_once_ * sums_bytes() + copies_bytes()); }
+  int64_t share_bytes() const { return thread_share(groups_at_once_ * sums_bytes()); }
   int64_t busy_threads() const { return std::min<int64_t>(threads_, tasks() * shares_); }
+
+  // So many tiles of the first share's sums and the others'.
+  void add_up(char* sums, int64_t tiles) const {
+    auto* all = reinterpret_cast<float*>(sums);
+    const int64_t floats = tiles * kTileBytes / static_cast<int64_t>(sizeof(float));
+    for (int64_t share = 1; share < shares_; ++share) {
+      const auto* other = reinterpret_cast<const float*>(sums + share * share_bytes());
+      for (int64_t i = 0; i < floats; ++i) all[i] += other[i];
+    }
+  }
 
   // Copying the images for another piece of rows costs their copies, turning gradients for another one of
   // channels the gradients.

@@ -47,7 +47,7 @@ class AmxLinesKernel : public PartKernel {
     if (!view_.b_prepacked) {
       if (reads) pack_groups(static_cast<const char*>(buffers.b), view_.b, space);
       packed = space;
-      space += packed_bytes();
+      space += thread_share(packed_bytes());  // all threads read them
     }
     deal_out_in_turn(tasks(), busy_threads(), [&](int64_t t, int thread) {
       const int64_t cuts = group_cuts_ * panel_cuts_, group = t % cuts / panel_cuts_, panel = t % panel_cuts_;
@@ -60,7 +60,7 @@ class AmxLinesKernel : public PartKernel {
   }
 
   size_t workspace_bytes() const override {
-    return static_cast<size_t>((view_.b_prepacked ? 0 : packed_bytes()) + busy_threads() * thread_bytes());
+    return static_cast<size_t>((view_.b_prepacked ? 0 : thread_share(packed_bytes())) + busy_threads() * thread_bytes());
   }
   size_t panels_bytes() const override { return view_.b_prepacked ? static_cast<size_t>(packed_bytes()) : 0; }
   void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
@@ -92,7 +92,7 @@ class AmxLinesKernel : public PartKernel {
                         static_cast<int64_t>(sizeof(long long)),
                     64);
   }
-  int64_t thread_bytes() const { return sums_bytes() + table_bytes() + lines_.bytes(); }
+  int64_t thread_bytes() const { return thread_share(sums_bytes() + table_bytes() + lines_.bytes()); }
   int busy_threads() const { return static_cast<int>(std::min<int64_t>(threads_, tasks())); }
   int64_t tasks() const { return blocks().count() * group_cuts_ * panel_cuts_; }
 

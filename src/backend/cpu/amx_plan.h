@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/arena.h"
 #include "core/arch_spec.h"
 #include "core/cache_line.h"
 #include "core/gemm_view.h"
@@ -63,7 +64,9 @@ struct AmxPlan {
   // Bytes of a thread's workspace: sums between blocks of k, rows of the left operand, panels of the right
   // one, where rows of C lie, tiles of the left operand.
   int64_t sums_bytes = 0, left_bytes = 0, right_bytes = 0, table_bytes = 0, copy_bytes = 0;
-  int64_t thread_bytes() const { return sums_bytes + left_bytes + right_bytes + table_bytes + copy_bytes; }
+  int64_t thread_bytes() const {
+    return thread_share(sums_bytes + left_bytes + right_bytes + table_bytes + copy_bytes);
+  }
 
  private:
   void choose_blocks(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);

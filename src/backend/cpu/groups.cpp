@@ -73,7 +73,7 @@ class GroupsKernel : public CpuKernel {
   size_t workspace_bytes() const override {
     return space_for_panels() + static_cast<size_t>(threads_ * 2 * plan_.apart_bytes);
   }
-  size_t panels_bytes() const override { return view_.b_prepacked ? panel_bytes() : 0; }
+  size_t panels_bytes() const override { return view_.b_prepacked ? static_cast<size_t>(panel_bytes()) : 0; }
 
   void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
     b_to_pack(ldb);  // refuses what cannot be packed
@@ -85,16 +85,16 @@ class GroupsKernel : public CpuKernel {
 
  private:
   size_t space_for_panels() const {
-    return view_.b_prepacked ? 0 : static_cast<size_t>(round_up(plan_.parts * panel_bytes(), kCacheLine));
+    return view_.b_prepacked ? 0 : static_cast<size_t>(plan_.parts * thread_share(panel_bytes()));
   }
-  size_t panel_bytes() const {
-    return static_cast<size_t>(shape_.chunks * shape_.chunk_floats) * sizeof(float);
+  int64_t panel_bytes() const {
+    return shape_.chunks * shape_.chunk_floats * static_cast<int64_t>(sizeof(float));
   }
 
   tsr::GroupsArgs arguments() const {
     const auto& axes = shape_.axes;
     tsr::GroupsArgs args{};
-    args.panel_part = shape_.chunks * shape_.chunk_floats;
+    args.panel_part = thread_share(panel_bytes()) / static_cast<int64_t>(sizeof(float));
     args.parts = static_cast<int>(plan_.parts);
     args.in_channels = shape_.groups * shape_.inner;
     args.out_channels = shape_.groups * shape_.outer;
@@ -158,7 +158,7 @@ class GroupsKernel : public CpuKernel {
     if (phase != tsr::GroupsPhase::lines) {
       // Panels alone are read and written: so many bytes are worth a thread.
       constexpr int64_t kWorthThread = 32 << 10;
-      const int64_t bytes = plan_.parts * static_cast<int64_t>(panel_bytes());
+      const int64_t bytes = plan_.parts * panel_bytes();
       most = std::clamp<int64_t>(bytes / kWorthThread, 1, most);
     }
     const int threads = static_cast<int>(most);

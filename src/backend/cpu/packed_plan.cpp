@@ -273,7 +273,7 @@ void PackedPlan::count_bytes(const GemmView& view, int split_k) {
   if (taps_in_place) a_table_bytes = lines(most_rows() * table_row_bytes(view));
   if (odd_words && view.k % group != 0) a_rest_bytes = lines(most_rows() * 4);
   if (buffers_c) c_bytes = lines(most_rows() * StreamedRows::row_bytes(view, tile_n));
-  if (split_k > 1) part_bytes = lines(view.m * round_up(view.n, tile_n) * 4);
+  if (split_k > 1) part_bytes = thread_share(view.m * round_up(view.n, tile_n) * 4);
 }
 
 int64_t PackedPlan::panel_b(int64_t k) const {

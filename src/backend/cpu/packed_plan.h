@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/cpu/arena.h"
 #include "core/arch_spec.h"
 #include "core/gemm_view.h"
 #include "core/tile_math.h"
@@ -56,8 +57,8 @@ struct PackedPlan {
           a_rest_bytes = 0, c_bytes = 0;
   int64_t part_bytes = 0;
   int64_t thread_bytes() const {
-    return a_bytes + b_bytes + sums_bytes + c_table_bytes + edge_bytes + a_table_bytes + a_rest_bytes +
-           c_bytes;
+    return thread_share(a_bytes + b_bytes + sums_bytes + c_table_bytes + edge_bytes + a_table_bytes +
+                        a_rest_bytes + c_bytes);
   }
 
   int64_t panel_b(int64_t k) const;

@@ -40,7 +40,7 @@ class ScatterKernel : public CpuKernel {
     lines_ = std::max<int64_t>(rows / along, 1);
     pieces_ = ceil_div(along, rows);
     const int64_t at_once = std::max<int64_t>(lines_ * ceil_div(along, pieces_), config_.tile_m);
-    thread_bytes_ = shape_.sums_bytes() + at_once * product_bytes_;
+    thread_bytes_ = thread_share(shape_.sums_bytes() + at_once * product_bytes_);
   }
 
   void run_unchecked(const Buffers& buffers) const override {

@@ -35,7 +35,7 @@ class WinogradKernel : public CpuKernel {
     tiles_ = std::max<int64_t>(ceil_div(shape_.all_tiles, blocks_), config_.tile_m);
     tile_point_ = odd_lines(tiles_ * shape_.tile_row);
     sums_point_ = odd_lines(tiles_ * shape_.sums_row);
-    thread_bytes_ = shape_.points * (tile_point_ + sums_point_);
+    thread_bytes_ = thread_share(shape_.points * (tile_point_ + sums_point_));
     at_once_ = panels_;
     if (!view_.b_prepacked && panels_ * shape_.panel_bytes > kMostWinogradPanels) {
       const int64_t whole = shape_.groups_at_once;  // groups have one panel then

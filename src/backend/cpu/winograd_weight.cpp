@@ -63,7 +63,7 @@ class WinogradWeightKernel : public CpuKernel {
     const int64_t tiles = blocks_at_once * block_tiles_;
     left_point_ = odd_lines(tiles * shape_.left_row);
     right_point_ = odd_lines(tiles * shape_.right_row);
-    turn_bytes_ = shape_.points * (left_point_ + right_point_) + shape_.sums_bytes();
+    turn_bytes_ = thread_share(shape_.points * (left_point_ + right_point_) + shape_.sums_bytes());
   }
 
   // What all calls have in common.
