@@ -264,18 +264,23 @@ TESSERA_SOURCE(edge_widths) {
 }
 
 // Parts of k where C alone cannot occupy the compute units: powers of two up to `limit`, each part long
-// enough to be worth adding up, and the product worth its threads. Fewer parts than give one compute unit in
-// 32, or one core in four, a tile are left out where more are possible.
+// enough to be worth adding up, and on a CPU the cycles of a thread. Fewer parts than give one compute unit
+// in 32, or one core in four, a tile are left out where more are possible.
 TESSERA_SOURCE(idle_units) {
   const bool cpu = a.backend == BackendKind::cpu;
   const bool unpacked = c.family_id() == Family::cpu_dot || c.family_id() == Family::cpu_direct;
   if (unpacked && !v.worth_threads_unpacked()) return out.push_back({1});
+  constexpr double kThreadCycles = 4000;
   const int64_t least = cpu ? 64 : 256, idle = cpu ? 4 : 32;
+  const double cycles = v.work / 32 + v.bytes() / 16;
   const double c_tiles = static_cast<double>(v.groups) * ceil_div(v.m, 64) * ceil_div(v.n, 64);
-  for (int64_t parts = 1; parts <= std::max<int64_t>(k.limit, 1); parts *= 2) {
-    if (parts > 1 && (c_tiles * parts / 2 >= a.compute_units || v.k < least * parts)) break;
-    const bool more = v.k >= least * parts * 4 && parts * 4 <= k.limit;
-    if (more && c_tiles * parts * idle < a.compute_units) continue;
+  const auto fits = [&](int64_t parts) {
+    return parts <= k.limit && v.k >= least * parts &&
+           (!cpu || cycles >= kThreadCycles * static_cast<double>(parts));
+  };
+  for (int64_t parts = 1; parts == 1 || fits(parts); parts *= 2) {
+    if (parts > 1 && c_tiles * parts / 2 >= a.compute_units) break;
+    if (fits(parts * 4) && c_tiles * parts * idle < a.compute_units) continue;
     out.push_back({static_cast<int>(parts)});
   }
 }

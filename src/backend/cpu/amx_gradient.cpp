@@ -69,9 +69,8 @@ class AmxGradientKernel : public PartKernel {
       const int64_t piece = i % pieces, first = tiles * piece / pieces, behind = tiles * (piece + 1) / pieces;
       add_up(sums + i / pieces * shares_ * bytes + first * kTileBytes, behind - first);
     });
-    deal_out(tasks(), threads_, [&](int64_t task, int) {
-      leave(buffers, task, epilogue, sums + task * shares_ * bytes);
-    });
+    deal_out(tasks(), threads_,
+             [&](int64_t task, int) { leave(buffers, task, epilogue, sums + task * shares_ * bytes); });
   }
 
   size_t workspace_bytes() const override {

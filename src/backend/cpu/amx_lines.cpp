@@ -60,7 +60,8 @@ class AmxLinesKernel : public PartKernel {
   }
 
   size_t workspace_bytes() const override {
-    return static_cast<size_t>((view_.b_prepacked ? 0 : thread_share(packed_bytes())) + busy_threads() * thread_bytes());
+    return static_cast<size_t>((view_.b_prepacked ? 0 : thread_share(packed_bytes())) +
+                               busy_threads() * thread_bytes());
   }
   size_t panels_bytes() const override { return view_.b_prepacked ? static_cast<size_t>(packed_bytes()) : 0; }
   void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {

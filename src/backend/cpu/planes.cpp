@@ -56,8 +56,8 @@ class PlanesKernel : public CpuKernel {
     flat_rows_ = shape_.together == shape_.groups && view_.epilogue.d_count() == 0;
 
     spare_threads();
-    thread_bytes_ = thread_share(shape_.plane_bytes() + round_up(shape_.sums_bytes, kCacheLine) +
-                                 shape_.line_floats * 4);
+    thread_bytes_ =
+        thread_share(shape_.plane_bytes() + round_up(shape_.sums_bytes, kCacheLine) + shape_.line_floats * 4);
     constexpr int64_t kMost = int64_t{48} << 20;  // bytes of all threads
     threads_ = static_cast<int>(
         std::min<int64_t>({threads_, shape_.units, std::max<int64_t>(kMost / thread_bytes_, 1)}));

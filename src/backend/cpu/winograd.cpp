@@ -120,18 +120,26 @@ class WinogradKernel : public CpuKernel {
     args.sums_point = sums_point_;
   }
 
-  // Panels [first, last), counted through all groups, of the filter of all groups to `panels`.
+  // Panels [first, last), counted through all groups, of the filter of all groups to `panels`. Where they are
+  // fewer than the threads, each is cut along its channels.
   void transform_filter(const void* b, int64_t group_stride, int64_t first, int64_t last,
                         char* panels) const {
-    deal_out(last - first, busy_threads(), [&](int64_t i, int) {
-      const int64_t panel = first + i;
+    constexpr int64_t kUnit = 16;  // channels: no vector is cut
+    const int64_t units = ceil_div(shape_.channels, kUnit);
+    const int64_t pieces = std::min(ceil_div(threads_, last - first), units);
+    deal_out((last - first) * pieces, threads_, [&](int64_t task, int) {
+      const int64_t i = task / pieces, piece = task % pieces, panel = first + i;
+      const int64_t channel = units * piece / pieces * kUnit,
+                    behind = std::min(units * (piece + 1) / pieces * kUnit, shape_.channels);
       tsr::WinogradArgs args = arguments_;
       args.phase = tsr::WinogradPhase::filter;
       args.filter = static_cast<const char*>(b) + filter_at_ +
                     panel / shape_.panels * group_stride * bytes_of(DType::f32);
       args.panel_begin = panel % shape_.panels;
       args.panel_end = args.panel_begin + 1;
-      args.panels = panels + i * shape_.panel_bytes;
+      args.panels = panels + i * shape_.panel_bytes + channel * config_.tile_n * 4;
+      args.filter += channel * args.filter_channel;
+      args.channels = behind - channel;
       entry_(&args);
     });
   }
