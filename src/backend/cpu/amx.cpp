@@ -62,8 +62,8 @@ class AmxKernel : public PartKernel {
 
  private:
   // Rows of a row-major right operand, whole words of them, that are packed for all panels before the next
-  // ones: the processor follows so many along. Rows of other operands: their pages fit the TLB.
-  static constexpr int64_t kPackRows = 16, kPackGathered = 64;
+  // ones. Of pages from beyond L2 the processor follows so many along; others fit the TLB.
+  static constexpr int64_t kPackFarRows = 16, kPackRows = 64;
   static constexpr int64_t kPackSteps = 4;
   // With fewer passes the sums that go to memory between chunks cost more than those save.
   static constexpr int64_t kLeastPasses = 4;
@@ -83,9 +83,9 @@ class AmxKernel : public PartKernel {
   void pack_right(const char* data, const AmxSide& s, int64_t k0, int64_t depth, int64_t n0, int64_t n1,
                   char* out) const {
     const int64_t panel = plan_.panel_bytes_of(depth);
-    const int64_t part = s.k_stride == 1   ? std::max<int64_t>(depth, 1)
-                         : view_.b.plain() ? kPackRows
-                                           : kPackGathered;
+    const bool far = plan_.far_right && view_.b.plain();
+    const int64_t rows = far ? kPackFarRows : kPackRows;
+    const int64_t part = s.k_stride == 1 ? std::max<int64_t>(depth, 1) : rows;
     for (int64_t k = 0; k < depth; k += part) {
       const int64_t here = std::min(part, depth - k), before = k / plan_.group * 4 * plan_.tile_n;
       for (int64_t n = n0; n < n1; n += plan_.tile_n) {

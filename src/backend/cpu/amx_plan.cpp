@@ -92,12 +92,14 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
   const bool shallow = !view.b_prepacked && right.k_stride != 1 && rows <= kShallowRows &&
                        config.block_m == 0 && config.block_n == 0;
   const bool one_block = cols * round_up(all, step) * 64 <= cache * step;
+  const int64_t size = bytes_of(right.type);
+  far_right = all * cols * size > arch.l2.bytes && right.k_stride * size >= kPageBytes;
   right_resident = config.block_n > 0 || (config.block_m == 0 && (shallow || one_block || !config.pack_a));
   const int64_t lanes = right_resident ? cols : rows, unit = right_resident ? tile_n : tile_m;
   const int64_t least = std::clamp<int64_t>(round_up(lanes, 16), 16, kLeastLanes);
   const int64_t deepest = std::max<int64_t>(cache / (least * 64), 1) * step;
   depth = config.block_k > 0 ? round_up(config.block_k, step) : deepest;
-  if (shallow && config.block_k == 0) depth = step * (rows <= kShallowRows / 4 ? 2 : 4);
+  if (shallow && config.block_k == 0) depth = step * (rows <= kShallowRows / 4 ? 4 : 8) / (far_right ? 2 : 1);
   depth = ceil_div(all, ceil_div(all, depth));
   depth = std::min(round_up(depth, step), round_up(all, step));
   const int64_t steps = depth / step;

@@ -46,6 +46,7 @@ struct AmxPlan {
   int64_t chunk_steps;  // of a block of tiles whose operands share L1
   bool right_resident = false;
   bool copies_left = false;                           // the first panel's tiles of rows, for the others
+  bool far_right = false;                             // rows of the right one: pages from beyond L2
   bool prefetch = false;                              // the next row block is asked for while one is used
   bool fetches_right = false;                         // panels packed ahead come from beyond L2
   bool fetches_c = false;                             // and so is what it writes of C
