@@ -282,6 +282,10 @@ TEST(Enumerate, SplitKIsOfferedWhereCIsTooSmallForTheUnits) {
   EXPECT_EQ(most(a, small), 4);
   EXPECT_EQ(most(a, large), 1);
   EXPECT_EQ(most(a, "gemm m=64 n=64 k=100 dtype=f32"), 1);
+  a.compute_units = 64;
+  EXPECT_EQ(most(a, small), 32);
+  // Sixteen threads would take longer to start than to multiply.
+  EXPECT_LE(most(a, "gemm m=16 n=16 k=1024 dtype=f32"), 4);
 }
 
 // Rules are applied at the first knob that decides them, never after the last.

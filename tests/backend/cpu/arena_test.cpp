@@ -17,6 +17,18 @@ TEST(Arena, GrowsAndIsAligned) {
   }
 }
 
+// No line that a thread writes lies in a page that another one's share reaches into, wherever shares begin.
+TEST(Arena, SharesOfThreadsMeetInNoPage) {
+  EXPECT_EQ(thread_share(0), 0);
+  for (const int64_t bytes : {1, 64, 4095, 4096, 100000}) {
+    for (const int64_t begin : {0, 64, 2048, 4032}) {
+      const int64_t last = begin + bytes - 1, next = begin + thread_share(bytes);
+      EXPECT_EQ(thread_share(bytes) % 64, 0) << bytes;
+      EXPECT_LT(last / kPageBytes, next / kPageBytes) << bytes << ' ' << begin;
+    }
+  }
+}
+
 TEST(Arena, SaysHowMuchMemoryThereIsNot) {
   try {
     thread_arena(size_t{1} << 60);

@@ -297,6 +297,23 @@ TEST(Packed, NanAndInfinityReachC) {
   EXPECT_FLOAT_EQ(c[70], 9.0f);
 }
 
+// Rows of C that meet no tap are cut for the threads, and so are sums of parts of k that are added up.
+TEST(Packed, ThreadsShareWhatHasNoProduct) {
+  const Fma f;
+  for (const int threads : {1, 3, 16}) {
+    for (const char* more : {"", " epilogue=bias,relu", " beta=2", " alpha=0 beta=1"}) {
+      expect_right(
+          f.arch, f.config,
+          "conv_bwd_data n=3 g=2 c=96 k=16 in=17x19 filter=1x1 stride=2x2 dtype=f32" + std::string(more),
+          threads);
+    }
+    for (const char* problem : {"gemm m=67 n=300 k=900 batch=2 dtype=f32 epilogue=bias beta=1",
+                                "gemm m=3 n=2000 k=700 dtype=f32", "gemm m=700 n=5 k=2000 dtype=bf16"}) {
+      expect_right(f.arch, f.config + "pack_a=1 split_k=5", problem, threads);
+    }
+  }
+}
+
 TEST(Packed, ThreadsChangeNoBit) {
   const Fma f;
   for (const char* problem :
