@@ -61,13 +61,16 @@ class GroupsKernel : public CpuKernel {
     if (args.epilogue.beta == 0.0f && plan_.apart_bytes > 0) args.apart = space + space_for_panels();
     args.in = shape_.gradient ? buffers.b : buffers.a;
     args.other = shape_.gradient ? buffers.a : buffers.b;
-    if (!shape_.gradient && !view_.b_prepacked) over_chunks(args, tsr::GroupsPhase::weights);
+    using enum tsr::GroupsPhase;
+    if (!shape_.gradient && !view_.b_prepacked) over_chunks(args, panel_threads(), {weights});
     if (plan_.by_lines) {
       over_lines(args);
+      if (shape_.gradient) over_chunks(args, panel_threads(), {finish});
+    } else if (shape_.gradient) {
+      over_chunks(args, threads_, {lines, finish});
     } else {
-      over_chunks(args, tsr::GroupsPhase::lines);
+      over_chunks(args, threads_, {lines});
     }
-    if (shape_.gradient) over_chunks(args, tsr::GroupsPhase::finish);
   }
 
   size_t workspace_bytes() const override {
@@ -80,12 +83,14 @@ class GroupsKernel : public CpuKernel {
     tsr::GroupsArgs args = arguments();
     args.other = b;
     args.panels = static_cast<float*>(packed);
-    over_chunks(args, tsr::GroupsPhase::weights);
+    over_chunks(args, panel_threads(), {tsr::GroupsPhase::weights});
   }
 
  private:
   size_t space_for_panels() const {
-    return view_.b_prepacked ? 0 : static_cast<size_t>(plan_.parts * thread_share(panel_bytes()));
+    if (view_.b_prepacked) return 0;
+    const int64_t apart = shape_.gradient && !plan_.by_lines ? threads_ * kPageBytes : 0;
+    return static_cast<size_t>(plan_.parts * thread_share(panel_bytes()) + apart);
   }
   int64_t panel_bytes() const {
     return shape_.chunks * shape_.chunk_floats * static_cast<int64_t>(sizeof(float));
@@ -153,23 +158,27 @@ class GroupsKernel : public CpuKernel {
     return args;
   }
 
-  void over_chunks(const tsr::GroupsArgs& whole, tsr::GroupsPhase phase) const {
-    int64_t most = std::min<int64_t>(threads_, shape_.chunks);
-    if (phase != tsr::GroupsPhase::lines) {
-      // Panels alone are read and written: so many bytes are worth a thread.
-      constexpr int64_t kWorthThread = 32 << 10;
-      const int64_t bytes = plan_.parts * panel_bytes();
-      most = std::clamp<int64_t>(bytes / kWorthThread, 1, most);
-    }
-    const int threads = static_cast<int>(most);
+  // Of a phase that reads and writes panels alone.
+  int panel_threads() const {
+    constexpr int64_t kWorthThread = 32 << 10;  // bytes
+    return static_cast<int>(std::clamp<int64_t>(plan_.parts * panel_bytes() / kWorthThread, 1, threads_));
+  }
+
+  // Each thread goes through the phases with its chunks. Sums that only it meets lie apart from the others'.
+  void over_chunks(const tsr::GroupsArgs& whole, int most,
+                   std::initializer_list<tsr::GroupsPhase> phases) const {
+    const int64_t threads = std::min<int64_t>(most, shape_.chunks);
     auto part = [&](int64_t p, int) {
       tsr::GroupsArgs args = whole;
-      args.phase = phase;
+      if (phases.size() > 1) args.panels += p * kPageBytes / static_cast<int64_t>(sizeof(float));
       args.chunk_begin = shape_.chunks * p / threads;
       args.chunk_end = shape_.chunks * (p + 1) / threads;
-      entry_(&args);
+      for (const tsr::GroupsPhase phase : phases) {
+        args.phase = phase;
+        entry_(&args);
+      }
     };
-    deal_out(threads, threads, part);
+    deal_out(threads, static_cast<int>(threads), part);
   }
 
   // Sums of the filter's gradient go to a panel for each part.
