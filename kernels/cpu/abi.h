@@ -90,7 +90,8 @@ struct AmxArgs {
   // Where there is but one block, room for two blocks of tile_m x tile_n, and panels are 0 bytes apart.
   float* partial;
   long long partial_panel_bytes;
-  // Rows that later calls read, to be fetched into L2 meanwhile: so many, 64 bytes of each for a step.
+  // Rows that later calls read, to be fetched into L2 meanwhile, one after the other: so many, of each as
+  // much as this call's steps read.
   const void* ahead;
   long long ahead_stride;
   int ahead_rows;

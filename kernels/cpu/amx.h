@@ -294,7 +294,7 @@ struct Amx {
   static TSR_INLINE void run(const AmxArgs& p) {
     Call call{p, static_cast<const char*>(p.right), reinterpret_cast<char*>(p.partial), p.col0, p.cols};
     const long long panels = (p.cols + Config::tile_n - 1) / Config::tile_n;
-    const long long steps = p.steps + (kTable ? p.tails : p.tail), tiles = p.rows / 16;
+    const long long steps = p.steps + (kTable ? p.tails : p.tail), tiles = (p.rows + 15) / 16;
     const long long turns = panels * (tiles / kM + tiles % kM) * steps;
     if (p.ahead_rows > 0 && p.steps > 0) {
       const char* left = static_cast<const char*>(p.ahead);
