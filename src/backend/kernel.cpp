@@ -19,7 +19,7 @@ void Kernel::pack_b(const void* b, void* packed, int64_t ldb) const {
   check_packing(b_to_pack(lower(problem_), ldb), b, packed, packed_b_bytes());
   pack_b_unchecked(b, packed, ldb);
   const size_t panels = panels_bytes();
-  if (packed_b_bytes() > panels) seal_packed(static_cast<char*>(packed) + panels, packed_readers_);
+  if (panels > 0 && !memory()) seal_packed(static_cast<char*>(packed) + panels, packed_readers_);
 }
 
 }  // namespace tessera

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/forked.h"
+#include "core/tile_math.h"
 
 namespace tessera {
 
@@ -52,7 +53,25 @@ void deal_out(int64_t count, int threads, const Task& task) {
   });
 }
 
-// The same where a thread takes the next task as it is done with one.
+// Threads of `most` that reading and writing so many bytes is worth.
+inline int threads_for(int64_t bytes, int most) {
+  constexpr int64_t kWorthThread = 32 << 10;  // of fewer bytes waking a thread costs more than it saves
+  return static_cast<int>(std::clamp<int64_t>(bytes / kWorthThread, 1, most));
+}
+
+// work(group, first row, row behind the last) over the rows of all groups, so many bytes each, on as many of
+// `threads` as these are worth.
+template <class Work>
+void deal_out_rows(int64_t groups, int64_t rows, int64_t row_bytes, int threads, const Work& work) {
+  const int most = threads_for(groups * rows * row_bytes, threads);
+  const int64_t pieces = std::min(ceil_div(most, groups), rows);
+  deal_out(groups * pieces, most, [&](int64_t i, int) {
+    const int64_t p = i % pieces;
+    work(i / pieces, rows * p / pieces, rows * (p + 1) / pieces);
+  });
+}
+
+// The same as deal_out where a thread takes the next task as it is done with one.
 template <class Task>
 void deal_out_in_turn(int64_t count, int threads, const Task& task) {
   std::atomic<int64_t> next{0};

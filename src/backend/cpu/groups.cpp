@@ -160,10 +160,7 @@ class GroupsKernel : public CpuKernel {
   }
 
   // Of a phase that reads and writes panels alone.
-  int panel_threads() const {
-    constexpr int64_t kWorthThread = 32 << 10;  // bytes
-    return static_cast<int>(std::clamp<int64_t>(plan_.parts * panel_bytes() / kWorthThread, 1, threads_));
-  }
+  int panel_threads() const { return threads_for(plan_.parts * panel_bytes(), threads_); }
 
   // Each thread goes through the phases with its chunks. Sums that only it meets lie apart from the others'.
   void over_chunks(const tsr::GroupsArgs& whole, int most,

@@ -314,20 +314,6 @@ class PackedKernel : public PartKernel {
     args.row0 = 0;
   }
 
-  // work(group, first row, row behind the last) over all rows of C, in pieces that are worth their threads:
-  // of an element of C so many bytes are read and written.
-  template <class Work>
-  void over_rows(int threads, int64_t bytes, const Work& work) const {
-    constexpr int64_t kWorthThread = 32 << 10;
-    const int64_t all = view_.groups * view_.m * view_.n * bytes;
-    const int64_t most = std::clamp<int64_t>(all / kWorthThread, 1, threads);
-    const int64_t pieces = std::min(ceil_div(most, view_.groups), view_.m);
-    deal_out(view_.groups * pieces, static_cast<int>(most), [&](int64_t i, int) {
-      const int64_t p = i % pieces;
-      work(i / pieces, view_.m * p / pieces, view_.m * (p + 1) / pieces);
-    });
-  }
-
   // The epilogue over rows [m0, m1) of finished sums of one group, or over zeros: a pass over no k at all.
   void epilogue_only(char* sums, int64_t stride, tsr::EpilogueArgs epilogue, int64_t m0, int64_t m1) const {
     tsr::PackedArgs args{};
@@ -357,31 +343,34 @@ class PackedKernel : public PartKernel {
       epilogue.alpha = 1.0f;
       epilogue.plain = epilogue.beta == 0.0f;
     }
-    over_rows(threads, bytes_of(view_.c.type), [&](int64_t group, int64_t m0, int64_t m1) {
-      tsr::EpilogueArgs own = epilogue;
-      set_group(own, buffers, group);
-      epilogue_only(nullptr, 0, own, m0, m1);
-    });
+    deal_out_rows(view_.groups, view_.m, view_.n * bytes_of(view_.c.type), threads,
+                  [&](int64_t group, int64_t m0, int64_t m1) {
+                    tsr::EpilogueArgs own = epilogue;
+                    set_group(own, buffers, group);
+                    epilogue_only(nullptr, 0, own, m0, m1);
+                  });
   }
 
   // The sums of the parts of k, always added in the order of k.
   void finish_parts(const Buffers& buffers, const tsr::EpilogueArgs& epilogue, char* parts) const {
     const int64_t stride = round_up(view_.n, plan_.tile_n), count = plan_.tasks.back().part + 1;
-    over_rows(threads_, 4 * count, [&](int64_t group, int64_t m0, int64_t m1) {
-      char* total = parts + group * config_.split_k * plan_.part_bytes;
-      const int64_t first = m0 * stride * 4, elements = (m1 - m0) * stride;
-      for (int64_t p = 1; p < count; ++p) {
-        const char* part = total + p * plan_.part_bytes + first;
-        if (view_.acc == DType::i32) {
-          add(reinterpret_cast<uint32_t*>(total + first), reinterpret_cast<const uint32_t*>(part), elements);
-        } else {
-          add(reinterpret_cast<float*>(total + first), reinterpret_cast<const float*>(part), elements);
-        }
-      }
-      tsr::EpilogueArgs own = epilogue;
-      set_group(own, buffers, group);
-      epilogue_only(total, stride, own, m0, m1);
-    });
+    deal_out_rows(
+        view_.groups, view_.m, view_.n * 4 * count, threads_, [&](int64_t group, int64_t m0, int64_t m1) {
+          char* total = parts + group * config_.split_k * plan_.part_bytes;
+          const int64_t first = m0 * stride * 4, elements = (m1 - m0) * stride;
+          for (int64_t p = 1; p < count; ++p) {
+            const char* part = total + p * plan_.part_bytes + first;
+            if (view_.acc == DType::i32) {
+              add(reinterpret_cast<uint32_t*>(total + first), reinterpret_cast<const uint32_t*>(part),
+                  elements);
+            } else {
+              add(reinterpret_cast<float*>(total + first), reinterpret_cast<const float*>(part), elements);
+            }
+          }
+          tsr::EpilogueArgs own = epilogue;
+          set_group(own, buffers, group);
+          epilogue_only(total, stride, own, m0, m1);
+        });
   }
 
   template <class T>
