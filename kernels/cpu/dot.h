@@ -5,6 +5,7 @@
 // columns.
 #pragma once
 
+#include "cpu/multiply.h"
 #include "cpu/unpacked.h"
 
 namespace tsr {

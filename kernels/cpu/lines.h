@@ -137,27 +137,4 @@ TSR_INLINE void store_lanes(void* p, Acc sums, Part part) {
   }
 }
 
-template <class V>
-TSR_INLINE V dot_u8(V sum, V u, V s) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(u), "v"(s));
-  return sum;
-}
-
-template <class V>
-TSR_INLINE V dot_bf16(V sum, V x, V y) {
-  asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
-  return sum;
-}
-
-template <class V>
-TSR_INLINE V dot_i16(V x, V y) {
-  V sum;
-#ifdef __AVX512BW__
-  asm("vpmaddwd %2, %1, %0" : "=v"(sum) : "v"(x), "v"(y));
-#else
-  asm("vpmaddwd %2, %1, %0" : "=x"(sum) : "x"(x), "x"(y));
-#endif
-  return sum;
-}
-
 }  // namespace tsr

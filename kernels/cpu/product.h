@@ -13,6 +13,12 @@ struct BareProduct : C {
   static constexpr int a_along_k = 1, a_table = 0, a_step = 4, b_step = 4 * C::tile_n;
 };
 
+// The config of a product of floats that were made of operands of other types.
+template <class C>
+struct FloatOperands : C {
+  static constexpr Type type_a = Type::f32, type_b = Type::f32;
+};
+
 // Rows of A times one panel of B after another.
 template <class C>
 struct BareProducts {

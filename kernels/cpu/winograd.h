@@ -18,9 +18,11 @@ struct Winograd {
   using U = typename Vec<L>::U;
   template <class Transform>
   using Nest = WinogradNest<Transform, C::taps_d, C::taps_h, C::taps_w>;
-  using Input = WinogradTransform<L, WinogradInput, C>;
+  using Input = WinogradTransform<L, C::type_a, WinogradInput, C>;
   using Filter = Nest<WinogradFilter>;
   using Output = Nest<WinogradOutput>;
+  static constexpr Type kFilter = C::type_b;
+  static constexpr int kSize = bytes_of(kFilter);
   static constexpr int kTaps = C::taps_d * C::taps_h * C::taps_w, kPoints = Input::Nest::kOut;
   static constexpr int kOutW = winograd_tile(C::taps_w), kOutH = winograd_tile(C::taps_h),
                        kOutD = winograd_tile(C::taps_d);
@@ -46,10 +48,10 @@ struct Winograd {
       for (int v = 0; v < V; ++v, to += 4 * L) {
         const long long left = live - v * L;
         const Part part(left < 0 ? 0 : left < L ? left : L);
-        const char* vector = from + (left > 0 ? v * 4 * L : 0);
+        const char* vector = from + (left > 0 ? v * kSize * L : 0);
         F taps[kTaps];
         TSR_UNROLL for (int t = 0; t < kTaps; ++t) taps[t] =
-            load_floats<L, Type::f32>(vector + tap_at(a, t), part);
+            load_floats<L, kFilter>(vector + tap_at(a, t), part);
         filter_points(taps, to, a.point_bytes);
       }
     }
@@ -58,7 +60,7 @@ struct Winograd {
   // One vector of columns whose channels are neighbours: they are turned, L channels at a time.
   static __attribute__((noinline)) void filter_across(const WinogradArgs& a, const char* from, long long live,
                                                       char* to) {
-    for (long long c0 = 0; c0 < a.channels; c0 += L, from += 4 * L) {
+    for (long long c0 = 0; c0 < a.channels; c0 += L, from += kSize * L) {
       const int count = static_cast<int>(a.channels - c0 < L ? a.channels - c0 : L);
       const Part part(count);
       alignas(64) float turned[kTaps][L][L];
@@ -66,7 +68,7 @@ struct Winograd {
         const char* tap = from + tap_at(a, t);
         U block[L];
         TSR_UNROLL for (int i = 0; i < L; ++i) {
-          block[i] = i < live ? as_bits<L>(load_floats<L, Type::f32>(tap + i * a.filter_column, part)) : U{};
+          block[i] = i < live ? as_bits<L>(load_floats<L, kFilter>(tap + i * a.filter_column, part)) : U{};
         }
         transpose<L>(block);
         TSR_UNROLL for (int i = 0; i < L; ++i) store_whole(turned[t][i], block[i]);
@@ -83,7 +85,7 @@ struct Winograd {
     char* panel = a.panels;
     for (long long n = a.panel_begin * C::tile_n; n < a.panel_end * C::tile_n; n += C::tile_n) {
       const char* from = a.filter + n * a.filter_column;
-      if (a.filter_column == 4) {
+      if (a.filter_column == kSize) {
         filter_along(a, from, a.columns - n, panel);
       } else {
         for (int v = 0; v < V; ++v)
@@ -100,7 +102,8 @@ struct Winograd {
   // which are the next group's, whose products come later.
   static TSR_INLINE void multiply(const WinogradArgs& a, const char* panel, long long group, long long cols) {
     const long long tiles = a.tiles.end - a.tiles.begin;
-    BareProducts<C> product(tiles < C::tile_m ? C::tile_m : tiles, a.tiles.row, a.channels, a.sums_row);
+    BareProducts<FloatOperands<C>> product(tiles < C::tile_m ? C::tile_m : tiles, a.tiles.row, a.channels,
+                                           a.sums_row);
     for (int point = 0; point < kPoints; ++point) {
       const char* of_point = panel + point * a.point_bytes;
       product.multiply(a.tiles.to + point * a.tiles.point + group * a.channels * 4, of_point,

@@ -33,9 +33,10 @@ struct WinogradTile {
 // Coordinates that a tile takes along an axis of the filter.
 constexpr int winograd_tile(int taps) { return taps > 1 ? 2 : 1; }
 
-// `Transform` of tiles; C::taps_d, taps_h and taps_w say along which axes.
-template <int L, class Transform, class C>
+// `Transform` of tiles of kType; C::taps_d, taps_h and taps_w say along which axes.
+template <int L, Type kType, class Transform, class C>
 struct WinogradTransform {
+  static constexpr int kSize = bytes_of(kType);
   using F = typename Vec<L>::F;
   using Nest = WinogradNest<Transform, C::taps_d, C::taps_h, C::taps_w>;
   static constexpr int kReadD = Nest::in(C::taps_d), kReadH = Nest::in(C::taps_h),
@@ -79,7 +80,7 @@ struct WinogradTransform {
       TSR_UNROLL for (int h = 0; h < kStepH; ++h) {
         TSR_UNROLL for (int w = 0; w < kStepW; ++w) {
           const char* pixel = corner + d * a.axes[0].stride + h * a.axes[1].stride + w * a.axes[2].stride;
-          for (long long i = 0; i < a.channels * 4; i += kLineBytes) __builtin_prefetch(pixel + i);
+          for (long long i = 0; i < a.channels * kSize; i += kLineBytes) __builtin_prefetch(pixel + i);
         }
       }
     }
@@ -105,13 +106,14 @@ struct WinogradTransform {
       fetch_below(a, tile);
       for (long long c = 0; c < whole; c += L) {
         transform(
-            table, to + c * 4,
-            a.point, [&](const char* p) __attribute__((always_inline)) { return load_whole<F>(p + c * 4); });
+            table, to + c * 4, a.point, [&](const char* p) __attribute__((always_inline)) {
+              return load_float<L, kType>(p + c * kSize, L);
+            });
       }
       if (whole == a.channels) continue;
       transform(
           table, to + whole * 4, a.point, [&](const char* p) __attribute__((always_inline)) {
-            return load_floats<L, Type::f32>(p + whole * 4, rest);
+            return load_floats<L, kType>(p + whole * kSize, rest);
           });
     }
   }

@@ -11,7 +11,7 @@ namespace tsr {
 
 // The config of the products: dY's tiles have their rows side by side, the images' lie as they were written.
 template <class C>
-struct WinogradWeightProduct : BareProduct<C> {
+struct WinogradWeightProduct : BareProduct<FloatOperands<C>> {
   static constexpr int a_along_k = 0, a_step = 0, b_step = 0;
 };
 
@@ -61,8 +61,10 @@ struct WinogradWeight {
 
   static TSR_INLINE void run(const WinogradWeightArgs& a) {
     switch (a.phase) {
-      case WinogradWeightPhase::images: return WinogradTransform<L, WinogradInput, C>::run(a.tiles);
-      case WinogradWeightPhase::gradients: return WinogradTransform<L, WinogradGradient, C>::run(a.tiles);
+      case WinogradWeightPhase::images:
+        return WinogradTransform<L, C::type_b, WinogradInput, C>::run(a.tiles);
+      case WinogradWeightPhase::gradients:
+        return WinogradTransform<L, C::type_a, WinogradGradient, C>::run(a.tiles);
       case WinogradWeightPhase::products: return products(a);
       case WinogradWeightPhase::weights: return all_weights(a);
     }

@@ -242,6 +242,13 @@ const std::vector<Key>& keys() {
        [](const ArchSpec& a) { return Json(a.description); }},
       {"like", optional, [](ArchSpec& a, const Json& j) { a.like = j.as_string(); },
        [](const ArchSpec& a) { return a.like.empty() ? Json() : Json(a.like); }},
+      {"models", optional,
+       [](ArchSpec& a, const Json& j) {
+         a.models = j.as_string();
+         if (a.models != a.name && !find_embedded_file("arch/" + a.models + ".json"))
+           bad_value("unknown architecture '" + a.models + "'");
+       },
+       [](const ArchSpec& a) { return a.models == a.name ? Json() : Json(a.models); }},
       {"backend", always,
        [](ArchSpec& a, const Json& j) { a.backend = static_cast<BackendKind>(read_word(j, kBackends)); },
        [](const ArchSpec& a) { return Json(to_string(a.backend)); }},
@@ -343,6 +350,7 @@ ArchSpec parse_arch(std::string_view json_text, std::string_view origin) {
       at(key.name, [&] { key.read(a, *value); });
     }
     members.finish(names);
+    if (a.models.empty()) a.models = a.name;
     check_arch(a);
     return a;
   });

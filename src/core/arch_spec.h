@@ -70,7 +70,8 @@ struct Processors {
 struct ArchSpec {
   std::string name;
   std::string description;
-  std::string like;  // the architecture whose instructions, and so kernels, it shares; "" = none
+  std::string like;    // the architecture whose instructions, and so kernels, it shares; "" = none
+  std::string models;  // the architecture whose learned models serve it; its own name where not told
   BackendKind backend = BackendKind::cpu;
   std::vector<Family> families;  // that this architecture runs
   std::vector<Instruction> instructions;

@@ -22,7 +22,7 @@
 namespace tessera {
 
 bool ModelScope::covers(const ArchSpec& a, const Problem& p) const {
-  return a.name == arch && to_string(p.op) == operation &&
+  return (a.name == arch || a.models == arch) && to_string(p.op) == operation &&
          std::find(types.begin(), types.end(), types_text(p)) != types.end() &&
          (saw(a.compute_units) || scales_to(a));
 }
@@ -387,7 +387,7 @@ const Model& model_for(const std::string& choice, const ArchSpec& a, const Probl
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<const LearnedModel>> known;  // null: there is none
   const std::string path =
-      choice.empty() ? "models/" + a.name + "/" + std::string(to_string(p.op)) + ".model" : choice;
+      choice.empty() ? "models/" + a.models + "/" + std::string(to_string(p.op)) + ".model" : choice;
   const LearnedModel* model = nullptr;
   {
     std::lock_guard lock(mutex);

@@ -21,7 +21,8 @@ namespace tessera {
 
 // What a learned model holds for: other problems are the analytic model's.
 struct ModelScope {
-  std::string arch, operation;
+  std::string arch;  // and those that it serves (ArchSpec::models)
+  std::string operation;
   std::vector<std::string> types;  // as types_text() gives them
   std::vector<int> units;          // cores or compute units
   // Of the configurations whose times it has seen; empty: all. Others are ranked behind these.
@@ -97,10 +98,10 @@ class LearnedModel : public Model {
   uint64_t seen_ = 0;             // families, as bits
 };
 
-// `choice` as DispatcherOptions::model. "": models/ARCH/OPERATION.model of this program where it covers the
-// problem, else the analytic model. A file covers what it says; for other problems the analytic model is
-// used, and a warning says so once. Read once per process and file. Error(io) or Error(corrupt) when a file
-// does not serve.
+// `choice` as DispatcherOptions::model. "": models/ARCH/OPERATION.model of this program, ARCH being a.models,
+// where it covers the problem, else the analytic model. A file covers what it says; for other problems the
+// analytic model is used, and a warning says so once. Read once per process and file. Error(io) or
+// Error(corrupt) when a file does not serve.
 const Model& model_for(const std::string& choice, const ArchSpec& a, const Problem& p);
 
 }  // namespace tessera

@@ -29,6 +29,9 @@ struct Filtering : CpuTerms {
     return sum;
   }
 
+  // Cycles that a vector of floats takes to be made of one of `type`.
+  double converted(DType type) const { return type == DType::f32 ? 0 : t.load_convert; }
+
   // Vectors of a group's channels, `at_once` groups side by side.
   double vectors(double of_group, int64_t at_once) const {
     const double groups = static_cast<double>(at_once);
@@ -74,9 +77,9 @@ struct Winograd : Filtering {
     // Every vector of a tile is read, transformed and written, for each point.
     const double in = points, read_lines = vectors(channels, s.groups_at_once),
                  written = vectors(w.cols, s.groups_at_once);
-    const double input = in + points * kMove + nested(kInputOps, 4, 4);
+    const double input = in * (1 + converted(v.a.type)) + points * kMove + nested(kInputOps, 4, 4);
     const double output = points * kMove + nested(kResultOps, 4, 2);
-    const double image_bytes = static_cast<double>(v.a.extent) * 4 / w.groups;
+    const double image_bytes = static_cast<double>(v.a.extent * bytes_of(v.a.type)) / w.groups;
     w.pack_a = tiles * (read_lines * input + points * 2) + read(image_bytes, image_bytes * w.groups);
     w.epilogue = tiles * written *
                  (output + results * (1 + t.store_per_vector + v.epilogue.count * t.step_per_vector));
@@ -88,8 +91,8 @@ struct Winograd : Filtering {
     if (!v.b_prepacked) {
       const double taps = w.depth / channels, column_vectors = panels * w.tile_n / inst.n;
       const bool turned = v.b.col_stride != 1;
-      const double one =
-          taps * (turned ? 1 + t.pack_transpose * 4 * inst.n : 1) + nested(kFilterOps, 3, 4) + points * kMove;
+      const double one = taps * (converted(v.b.type) + (turned ? 1 + t.pack_transpose * 4 * inst.n : 1)) +
+                         nested(kFilterOps, 3, 4) + points * kMove;
       w.pack_b = channels * column_vectors * one + read(w.bytes_b, w.bytes_b * w.groups) +
                  read(filter_bytes, filter_bytes * w.groups);
     }
@@ -119,16 +122,16 @@ struct WinogradWeight : Filtering {
     // Every vector of a tile is read, transformed and written, for each point.
     double lines = 1;
     for (const WindowAxis& x : v.window->axes) lines *= static_cast<double>(winograd_results(x.taps));
-    const double image_bytes = static_cast<double>(v.b.extent) * 4 / w.groups,
-                 gradient_bytes = static_cast<double>(v.a.extent) * 4 / w.groups;
-    w.pack_a =
-        tiles * (vectors(rows, s.groups_at_once) * (lines + points * kMove + nested(kGradientOps, 2, 4)) +
-                 points * 2) +
-        read(gradient_bytes, gradient_bytes * w.groups);
-    w.pack_b =
-        tiles * (vectors(channels, s.groups_at_once) * (points + points * kMove + nested(kInputOps, 4, 4)) +
-                 points * 2) +
-        read(image_bytes, image_bytes * w.groups);
+    const double image_bytes = static_cast<double>(v.b.extent * bytes_of(v.b.type)) / w.groups,
+                 gradient_bytes = static_cast<double>(v.a.extent * bytes_of(v.a.type)) / w.groups;
+    w.pack_a = tiles * (vectors(rows, s.groups_at_once) * (lines * (1 + converted(v.a.type)) +
+                                                           points * kMove + nested(kGradientOps, 2, 4)) +
+                        points * 2) +
+               read(gradient_bytes, gradient_bytes * w.groups);
+    w.pack_b = tiles * (vectors(channels, s.groups_at_once) *
+                            (points * (1 + converted(v.b.type)) + points * kMove + nested(kInputOps, 4, 4)) +
+                        points * 2) +
+               read(image_bytes, image_bytes * w.groups);
 
     const double taps = static_cast<double>(v.window->taps());
     w.epilogue += rows * std::ceil(channels / inst.n) *

@@ -62,6 +62,20 @@ bool half_vectors(V v, C c, A a) {
          (few ? !fills || s.inner > whole : !fills && s.outer > whole);
 }
 
+// Whether minimal filtering takes operands of a type, which become floats.
+bool wide_float(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
+
+// Whether no instruction for the operands' types does more than those that multiply floats.
+bool floats_fastest(V v, A a) {
+  double floats = 0, fastest = 0;
+  for (const Instruction& i : a.instructions) {
+    if (i.a != v.a.type || i.b != v.b.type) continue;
+    fastest = std::max(fastest, i.flops_per_cycle);
+    if (i.k == 1) floats = std::max(floats, i.flops_per_cycle);
+  }
+  return floats >= fastest;
+}
+
 // What cpu_groups unrolls: taps of a line of the filter, columns that a tile reads.
 constexpr int64_t kMostTaps = 32, kMostColumns = 160;
 
@@ -225,8 +239,9 @@ constexpr Rule kRules[] = {
      "least "
      "one of three, that moves one coordinate at a time without dilation"},
     {"winograd_types", kFilters, 0,
-     [](V v, C, A) { return v.a.type == DType::f32 && v.b.type == DType::f32; },
-     "transformed values have more bits than those they are made of: both operands must be f32"},
+     [](V v, C, A a) { return wide_float(v.a.type) && wide_float(v.b.type) && floats_fastest(v, a); },
+     "tiles are transformed and multiplied as floats: operands are f32, f16 or bf16, and of a type that the "
+     "architecture has no faster instruction for"},
     {"winograd_lanes", kFilters, reads("inst_n"),
      [](V v, C c, A) {
        const int64_t other = v.b.patches ? v.m : v.n;

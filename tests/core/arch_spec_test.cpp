@@ -53,8 +53,9 @@ TEST(ArchSpec, AllLoadInOrder) {
   std::vector<std::string> names;
   for (const ArchSpec& a : all_archs()) names.push_back(a.name);
   EXPECT_EQ(names, (std::vector<std::string>{"gfx1100", "gfx1200", "gfx1201", "gfx908", "gfx90a", "gfx942",
-                                             "gfx950", "sm_80", "sm_90a", "x86_amx", "x86_avx2", "x86_avx512",
-                                             "x86_avx512_bf16", "x86_zen3", "x86_zen4"}));
+                                             "gfx950", "sm_80", "sm_90a", "x86_amx", "x86_avx2",
+                                             "x86_avx2_vnni", "x86_avx512", "x86_avx512_bf16",
+                                             "x86_avx512_vnni", "x86_spr", "x86_zen3", "x86_zen4"}));
   for (const std::string& name : names) EXPECT_EQ(&find_arch(name), &find_arch(name));
 }
 
@@ -336,11 +337,14 @@ TEST(ArchSpec, CpuIsDetectedFromItsFeatures) {
   const std::string avx512 = avx2 + " avx512f avx512bw avx512dq avx512vl avx512cd";
   EXPECT_EQ(best(avx2), "x86_avx2");
   EXPECT_EQ(best(avx512), "x86_avx512");
-  EXPECT_EQ(best(avx512 + " avx512_vnni"), "x86_avx512");
+  EXPECT_EQ(best(avx512 + " avx512_vnni"), "x86_avx512_vnni");
+  EXPECT_EQ(best(avx2 + " avx_vnni"), "x86_avx2_vnni");
+  EXPECT_EQ(best(avx512 + " avx_vnni"), "x86_avx512");
   EXPECT_EQ(best(avx512 + " avx512_vnni avx512_bf16"), "x86_avx512_bf16");
   EXPECT_EQ(best(avx512 + " avx512_vnni avx512_bf16", "AuthenticAMD", 25), "x86_zen4");
   EXPECT_EQ(best(avx512 + " avx512_vnni avx512_bf16", "AuthenticAMD", 26), "x86_avx512_bf16");
   EXPECT_EQ(best(avx512 + " avx512_vnni avx512_bf16", "GenuineIntel", 25), "x86_avx512_bf16");
+  EXPECT_EQ(best(avx512 + " avx512_vnni avx512_bf16", "GenuineIntel", 6), "x86_spr");
   EXPECT_EQ(best(avx2, "AuthenticAMD", 23), "x86_avx2");
   EXPECT_EQ(best(avx2, "AuthenticAMD", 25), "x86_zen3");
   EXPECT_EQ(best(avx512 + " avx512_vnni avx512_bf16 amx_tile amx_bf16 amx_int8"), "x86_amx");

@@ -206,6 +206,9 @@ TEST(LearnedModel, HoldsForItsScopeOnly) {
   write_file(path, halving().bytes());
   EXPECT_EQ(model_for(path, arch(), kProblem).name(), "x86_avx512/gemm");
   EXPECT_EQ(model_for(path, find_arch("x86_avx2"), kProblem).name(), "analytic");
+  // An architecture without models of its own has another's; a file of its own comes first (above).
+  EXPECT_EQ(model_for("", arch(), kProblem).name(), arch().models + "/gemm");
+  EXPECT_NE(arch().models, arch().name);
   std::string said;
   set_log_sink([&](LogLevel, std::string_view text) { said = text; });
   EXPECT_EQ(model_for(path, arch(), Problem::parse("gemm m=8 n=8 k=8 dtype=bf16")).name(), "analytic");

@@ -201,7 +201,14 @@ TEST(Rules, CpuWinograd) {
                         f + block));
   }
   EXPECT_TRUE(refuses("winograd_window", "x86_avx512", "gemm m=64 n=64 k=64 dtype=f32", f + block));
-  EXPECT_EQ(says("conv_fwd n=1 c=64 k=64 in=20x20 filter=3x3 dtype=bf16", f + block), "winograd_types");
+  // bf16 where nothing multiplies it faster than floats.
+  const std::string short_floats = "conv_fwd n=1 c=64 k=64 in=20x20 filter=3x3 dtype=bf16";
+  EXPECT_EQ(says(short_floats, f + block), "");
+  EXPECT_EQ(verdict("x86_spr", short_floats, f + block), "");
+  for (const char* faster : {"x86_avx512_bf16", "x86_zen4", "x86_amx"})
+    EXPECT_EQ(verdict(faster, short_floats, f + block), "winograd_types");
+  EXPECT_EQ(verdict("x86_amx", "conv_fwd n=1 c=64 k=64 in=20x20 filter=3x3 dtype=f16", f + block), "");
+  EXPECT_EQ(says("conv_fwd n=1 c=64 k=64 in=20x20 filter=3x3 dtype=f8e4m3", f + block), "winograd_types");
   EXPECT_EQ(verdict("x86_amx", "conv_fwd n=1 c=64 k=64" + rest, f + block), "");
 }
 

@@ -88,9 +88,9 @@ class WinogradKernel : public CpuKernel {
   // What all calls have in common.
   void set_arguments() {
     const Window& window = *view_.window;
-    const int64_t size = bytes_of(DType::f32);
+    const int64_t size = bytes_of(view_.a.type), weight = bytes_of(view_.b.type);
     tsr::WinogradArgs& args = arguments_;
-    int64_t tap = (view_.b.row_block ? view_.b.block_stride : shape_.channels * view_.b.row_stride) * size;
+    int64_t tap = (view_.b.row_block ? view_.b.block_stride : shape_.channels * view_.b.row_stride) * weight;
     for (size_t i = window.axes.size(); i-- > 0;) {
       const WindowAxis& x = window.axes[i];
       // A filter that is walked backwards is one walked forwards from its last tap.
@@ -109,8 +109,8 @@ class WinogradKernel : public CpuKernel {
     args.groups = shape_.groups_at_once;
     args.panel_bytes = shape_.panel_bytes;
     args.point_bytes = shape_.point_bytes;
-    args.filter_channel = view_.b.row_stride * size;
-    args.filter_column = view_.b.col_stride * size;
+    args.filter_channel = view_.b.row_stride * weight;
+    args.filter_column = view_.b.col_stride * weight;
     args.tiles.image_bytes = window.image_stride * size;
     args.tiles.zeros = zeros_.data();
     args.tiles.channels = shape_.groups_at_once * shape_.channels;
@@ -134,7 +134,7 @@ class WinogradKernel : public CpuKernel {
       tsr::WinogradArgs args = arguments_;
       args.phase = tsr::WinogradPhase::filter;
       args.filter = static_cast<const char*>(b) + filter_at_ +
-                    panel / shape_.panels * group_stride * bytes_of(DType::f32);
+                    panel / shape_.panels * group_stride * bytes_of(view_.b.type);
       args.panel_begin = panel % shape_.panels;
       args.panel_end = args.panel_begin + 1;
       args.panels = panels + i * shape_.panel_bytes + channel * config_.tile_n * 4;

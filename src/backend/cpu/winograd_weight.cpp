@@ -69,8 +69,8 @@ class WinogradWeightKernel : public CpuKernel {
   // What all calls have in common.
   void set_arguments() {
     const Window& window = *view_.window;
-    const int64_t size = bytes_of(DType::f32);
-    int64_t position = view_.a.col_stride * size;
+    const int64_t size = bytes_of(view_.b.type);
+    int64_t position = view_.a.col_stride * bytes_of(view_.a.type);
     for (size_t i = window.axes.size(); i-- > 0;) {
       const WindowAxis& x = window.axes[i];
       tsr::WinogradAxis& image = images_.axes[i];

@@ -56,7 +56,9 @@ inline std::unique_ptr<Kernel> make_kernel(std::string_view problem, std::string
   return make_kernel(Problem::parse(problem), config(c), threads);
 }
 
-inline bool runs_here(std::string_view arch) { return detect_cpu().rank >= find_arch(arch).rank; }
+inline bool runs_here(std::string_view arch) {
+  return missing_features(find_arch(arch), this_processor()).empty();
+}
 
 using MakeCpuKernel = std::unique_ptr<Kernel> (*)(std::shared_ptr<CpuModule>, const ArchSpec&, const Problem&,
                                                   const Choice&);

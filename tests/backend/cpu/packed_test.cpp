@@ -98,7 +98,8 @@ TEST_P(PackedTest, BatchesStridesAlphaBeta) {
 INSTANTIATE_TEST_SUITE_P(
     Types, PackedTest,
     testing::Values(Case{"x86_avx2", "1x8x1", 8, "f32"}, Case{"x86_avx2", "1x8x1", 8, "bf16"},
-                    Case{"x86_avx2", "1x8x2", 8, "i8"}, Case{"x86_avx512", "1x16x1", 16, "f32"},
+                    Case{"x86_avx2", "1x8x2", 8, "i8"}, Case{"x86_avx2_vnni", "1x8x4", 8, "i8"},
+                    Case{"x86_avx2_vnni", "1x8x4", 8, "u8xi8"}, Case{"x86_avx512", "1x16x1", 16, "f32"},
                     Case{"x86_avx512", "1x16x1", 16, "f16"}, Case{"x86_avx512", "1x16x1", 16, "f8e4m3"},
                     Case{"x86_avx512", "1x16x2", 16, "u8xi8"}, Case{"x86_avx512_bf16", "1x16x2", 16, "bf16"},
                     Case{"x86_avx512_bf16", "1x16x4", 16, "i8"},

@@ -19,11 +19,12 @@ class WinogradTest : public testing_cpu::FilteringTest {
   }
 
   // Both directions, one thread and more of them than there are blocks.
-  void everywhere(const std::string& rest, const char* tile = GetParam().wide) const {
+  void everywhere(const std::string& rest, const char* tile = GetParam().wide,
+                  const std::string& type = "f32") const {
     for (const char* op : {"conv_fwd ", "conv_bwd_data "}) {
       for (const int threads : {1, 3, 64}) {
         SCOPED_TRACE(op + rest + " threads " + std::to_string(threads));
-        testing_cpu::expect_right(*kernel(op + rest + " dtype=f32", tile, threads));
+        testing_cpu::expect_right(*kernel(op + rest + " dtype=" + type, tile, threads));
       }
     }
   }
@@ -68,6 +69,18 @@ TEST_P(WinogradTest, EpiloguesAndTypesOfTheResult) {
                            " out=bf16 epilogue=bias,gelu", " alpha=0 beta=1 epilogue=bias"}) {
     everywhere(std::string("n=1 g=2 c=24 k=20 in=7x9 filter=3x3 pad=1x1") + rest, GetParam().narrow);
   }
+}
+
+// They become floats as they are read: lines of images and of the filter that end in any lane.
+TEST_P(WinogradTest, OperandsOf16Bits) {
+  for (const char* type : {"bf16", "f16"}) {
+    everywhere("n=2 c=20 k=37 in=5x7 filter=3x3 pad=1x1", GetParam().wide, type);
+    everywhere("n=1 c=33 k=16 in=5x6x7 filter=3x1x3 pad=1x0x1", GetParam().wide, type);
+    everywhere("n=1 g=4 c=9 k=12 in=6x7 filter=3x3 pad=1x1 out=f32 beta=1", GetParam().narrow, type);
+    everywhere("n=1 c=33 k=70 in=9x8 filter=3x3 pad=1x1 prepack=b epilogue=bias,relu", GetParam().wide, type);
+  }
+  const auto k = kernel("conv_fwd n=1 c=200 k=40 in=9x9 filter=3x3 pad=1x1 out=f32 dtype=bf16");
+  testing_cpu::expect_right(*k, FillKind::uniform);
 }
 
 TEST_P(WinogradTest, PrepackedFilter) {

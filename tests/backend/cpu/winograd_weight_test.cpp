@@ -11,8 +11,9 @@ class WinogradWeightTest : public testing_cpu::FilteringTest {
  protected:
   std::unique_ptr<Kernel> kernel(const std::string& rest, const std::string& tile = GetParam().wide,
                                  int threads = 1, int block = 24) const {
-    return make(make_winograd_weight_kernel, "cpu_winograd_weight", "conv_bwd_weight " + rest + " dtype=f32",
-                tile, threads, block);
+    const std::string type = rest.find("dtype=") == rest.npos ? " dtype=f32" : "";
+    return make(make_winograd_weight_kernel, "cpu_winograd_weight", "conv_bwd_weight " + rest + type, tile,
+                threads, block);
   }
 
   // One thread, some, and more of them than there are blocks or rows.
@@ -49,6 +50,14 @@ TEST_P(WinogradWeightTest, Groups) {
     everywhere("n=1 g=5 c=24 k=11 in=6x7 filter=3x3 pad=1x1", tile);
     everywhere("n=2 g=4 c=9 k=12 in=6x7 filter=3x3 pad=1x1", tile);
     everywhere("n=2 g=3 c=70 k=12 in=16x17 filter=3x3 pad=1x1", tile);
+  }
+}
+
+TEST_P(WinogradWeightTest, OperandsOf16Bits) {
+  for (const char* type : {" dtype=bf16", " dtype=f16"}) {
+    everywhere(std::string("n=2 c=20 k=37 in=5x7 filter=3x3 pad=1x1") + type);
+    everywhere(std::string("n=1 c=33 k=16 in=5x6x7 filter=3x1x3 pad=1x0x1 out=f32 beta=1") + type);
+    everywhere(std::string("n=1 g=4 c=9 k=12 in=6x7 filter=3x3 pad=1x1") + type, GetParam().narrow);
   }
 }
 
