@@ -165,15 +165,42 @@ void pack_along_lanes(const PanelSource& s, const PanelShape& shape, int64_t wri
 template <class W>
 void pack_rows(const PanelSource& s, int64_t depth, int64_t rows, int64_t row_bytes, void* out) {
   constexpr int64_t kBlock = kLanes * W::kGroup;  // k elements
+  const __m256i flip = _mm256_set1_epi32(s.flip_sign ? static_cast<int>(0x80808080u) : 0);
   const int64_t lane_bytes = s.lane_stride * W::kBytes;
   for (int64_t row = 0; row < rows; ++row) {
     const char* p = s.data + row * lane_bytes;
     auto* words = reinterpret_cast<uint32_t*>(static_cast<char*>(out) + row * row_bytes);
     int64_t left = depth;
     for (; left >= kBlock; left -= kBlock, p += kBlock * W::kBytes, words += kLanes)
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), W::along_k(p, kBlock));
-    if (left > 0) store_words(words, (left + W::kGroup - 1) / W::kGroup, W::along_k(p, left));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), _mm256_xor_si256(W::along_k(p, kBlock), flip));
+    if (left > 0) {
+      store_words(words, (left + W::kGroup - 1) / W::kGroup, _mm256_xor_si256(W::along_k(p, left), flip));
+    }
   }
+}
+
+// -128 times what the bytes of words add up to, lane by lane of `lanes`.
+void correct(const uint32_t* words, int64_t steps, int64_t width, int64_t lanes, uint32_t* correction) {
+  constexpr int64_t kPiece = 64;
+  static_assert(kPiece * 2 * 128 < 32768);  // pairs of bytes are added up in 16 bits
+  for (int64_t lane = 0; lane < lanes; lane += kLanes) {
+    const int64_t here = lanes_from(lane, lanes);
+    const uint32_t* at = words + lane;
+    __m256i sums = _mm256_setzero_si256();
+    for (int64_t begin = 0; begin < steps; begin += kPiece) {
+      __m256i pairs = _mm256_setzero_si256();
+      for (int64_t i = at_most(steps - begin, kPiece); i > 0; --i, at += width) {
+        const __m256i four = _mm256_maskload_epi32(reinterpret_cast<const int*>(at), lane_mask(here));
+        pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(_mm256_set1_epi8(1), four));
+      }
+      sums = _mm256_sub_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    }
+    store_words(correction + lane, here, _mm256_slli_epi32(sums, 7));
+  }
+}
+
+void flip_signs(uint32_t* words, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) words[i] ^= 0x80808080u;
 }
 
 // What there is a vector path for.
@@ -191,11 +218,11 @@ constexpr Row row() {
 }
 constexpr Row kPackers[] = {row<DType::f32, 1>(),    row<DType::bf16, 1>(),   row<DType::f16, 1>(),
                             row<DType::f8e4m3, 1>(), row<DType::f8e5m2, 1>(), row<DType::i8, 2>(),
-                            row<DType::u8, 2>()};
+                            row<DType::u8, 2>(),     row<DType::i8, 4>(),     row<DType::u8, 4>()};
 
 const Row* packer_of(const PanelSource& s) {
   for (const Row& r : kPackers) {
-    if (r.memory == s.memory && r.group == s.group && !s.flip_sign) return &r;
+    if (r.memory == s.memory && r.group == s.group) return &r;
   }
   return nullptr;
 }
@@ -203,11 +230,15 @@ const Row* packer_of(const PanelSource& s) {
 }  // namespace
 
 void pack_panel_avx2(const PanelSource& s, const PanelShape& shape, void* panel) {
-  const Row* packer = shape.correction ? nullptr : packer_of(s);
+  const Row* packer = packer_of(s);
   if (!packer || (s.k_stride != 1 && s.lane_stride != 1)) return pack_panel_plain(s, shape, panel);
   const int64_t written = at_most((int64_t{shape.live} + 15) / 16 * 16, shape.width);
   auto pack = s.k_stride == 1 ? packer->along_k : packer->along_lanes;
-  pack(s, shape, written, static_cast<uint32_t*>(panel));
+  auto* words = static_cast<uint32_t*>(panel);
+  const int64_t steps = (shape.depth + s.group - 1) / s.group;
+  pack(s, shape, written, words);
+  if (shape.correction) correct(words, steps, shape.width, written, words + steps * shape.width);
+  if (s.flip_sign) flip_signs(words, steps * shape.width);
 }
 
 void pack_rows_avx2(const PanelSource& s, int64_t depth, int64_t rows, int64_t row_bytes, void* out) {

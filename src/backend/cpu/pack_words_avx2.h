@@ -39,6 +39,13 @@ inline __m128i load16(const char* p, int64_t bytes) {
   return _mm_set_epi64x(static_cast<int64_t>(high), static_cast<int64_t>(low));
 }
 
+// The same of at most 32.
+inline __m256i load32(const char* p, int64_t bytes) {
+  if (bytes >= 32) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  const __m128i high = bytes > 16 ? load16(p + 16, bytes - 16) : _mm_setzero_si128();
+  return _mm256_set_m128i(high, load16(p, bytes));
+}
+
 struct LaneMasks {
   int at[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 };
@@ -92,7 +99,8 @@ inline __m256i floats(const char* p, int64_t live) {
   return f8_bits(_mm_cvtsi64_si128(static_cast<int64_t>(load8(p, live))), kType == DType::f8e4m3);
 }
 
-// How memory elements become words: of one element as f32, or of two 8-bit integers as 16-bit ones.
+// How memory elements become words: of one element as f32, of two 8-bit integers as 16-bit ones, or of four
+// as they are.
 template <DType kType, int kGroupSize>
 struct Words {
   static constexpr int kGroup = kGroupSize;
@@ -105,14 +113,21 @@ struct Words {
   // 8 words from elements contiguous along k, `live` elements there.
   static inline __m256i along_k(const char* p, int64_t live) {
     if constexpr (kGroup == 1) return floats<kType>(p, live);
+    if constexpr (kGroup == 4) return load32(p, live);
     return widen(load16(p, live));
   }
   // Lane by lane, element (j, lane) of `live_k` rows k_bytes apart, `live` lanes there.
   static inline __m256i along_lanes(const char* p, int64_t k_bytes, int64_t live_k, int64_t live) {
     if constexpr (kGroup == 1) return floats<kType>(p, live);
-    const uint64_t low = load8(p, live), high = live_k > 1 ? load8(p + k_bytes, live) : 0;
-    return widen(_mm_unpacklo_epi8(_mm_cvtsi64_si128(static_cast<int64_t>(low)),
-                                   _mm_cvtsi64_si128(static_cast<int64_t>(high))));
+    const auto pairs = [&](int64_t k) {
+      const auto row = [&](int64_t i) {
+        return _mm_cvtsi64_si128(i < live_k ? static_cast<int64_t>(load8(p + i * k_bytes, live)) : 0);
+      };
+      return _mm_unpacklo_epi8(row(k), row(k + 1));
+    };
+    if constexpr (kGroup == 2) return widen(pairs(0));
+    const __m128i low = pairs(0), high = pairs(2);
+    return _mm256_set_m128i(_mm_unpackhi_epi16(low, high), _mm_unpacklo_epi16(low, high));
   }
 };
 
