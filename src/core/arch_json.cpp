@@ -181,7 +181,8 @@ Json write_processors(const Processors& p) {
   return Json::object({{"vendor", p.vendor}, {"families", families}});
 }
 
-// Adds the keys that the file lacks and the architecture it is `like` has.
+// Adds the keys that the file lacks and the architecture it is `like` has; not its models, which know its
+// speed.
 void inherit(Json& json) {
   const Json* like = json.find("like");
   if (!like) return;
@@ -190,7 +191,7 @@ void inherit(Json& json) {
   const Json facts = Json::parse(base->text, base->path);
   if (facts.find("like")) bad_value("like: '" + like->as_string() + "' is itself like another");
   for (const auto& [key, value] : facts.members()) {
-    if (!json.find(key)) json.set(key, value);
+    if (key != "models" && !json.find(key)) json.set(key, value);
   }
 }
 
