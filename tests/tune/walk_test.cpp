@@ -36,15 +36,34 @@ struct Case {
   std::string problem, arch;
 };
 
-// CPU architectures this processor satisfies, the detected one first. Of those that share their kernels, one.
+// Whether `other` has the vectors and all the instructions of `a`, and so its kernels.
+bool has_kernels_of(const ArchSpec& other, const ArchSpec& a) {
+  const auto has = [&](const Instruction& i) {
+    return std::ranges::any_of(other.instructions, [&](const Instruction& j) {
+      return i.name == j.name && i.a == j.a && i.b == j.b && i.m == j.m && i.n == j.n && i.k == j.k;
+    });
+  };
+  return other.vector_bits == a.vector_bits && std::ranges::all_of(a.instructions, has);
+}
+
+// CPU architectures this processor satisfies, the detected one first, and none whose kernels another one has
+// or that is only another one's with other rates.
 std::vector<std::string> runnable_archs() {
-  const ArchSpec here = detect_cpu();
+  const ArchSpec& here = find_arch(detect_cpu().name);
   const Processor processor = this_processor();
-  std::vector<std::string> out = {here.name};
+  std::vector<const ArchSpec*> others;
   for (const ArchSpec& a : all_archs()) {
-    const bool known = a.name == here.name || a.name == here.like || !a.like.empty();
-    if (a.backend == BackendKind::cpu && missing_features(a, processor).empty() && !known)
-      out.push_back(a.name);
+    if (a.backend == BackendKind::cpu && a.like.empty() && missing_features(a, processor).empty() &&
+        !has_kernels_of(here, a)) {
+      others.push_back(&a);
+    }
+  }
+  std::vector<std::string> out = {here.name};
+  for (const ArchSpec* a : others) {
+    const bool known = std::ranges::any_of(others, [&](const ArchSpec* b) {
+      return b != a && has_kernels_of(*b, *a) && (!has_kernels_of(*a, *b) || b < a);
+    });
+    if (!known) out.push_back(a->name);
   }
   return out;
 }
