@@ -70,8 +70,8 @@ TEST(ShippedModels, WhatLooksBestToTheFirstTreesIsWhatLooksBestToAll) {
       EXPECT_LE(each[chosen], *std::min_element(each.begin(), each.end()) * 1.02)
           << name << ": " << to_string(p.problem);
     }
-    // Of many problems more configurations are legal than are asked. With 16 vector registers few tiles are.
-    EXPECT_GT(pruned, data.arch.vector_bits == 256 ? 0 : data.count(Fold::test) / 3) << name;
+    // With 16 vector registers few tiles are legal, and few problems have that many candidates.
+    EXPECT_GT(pruned, data.arch.vector_bits == 256 ? 0 : data.count(Fold::test) / 2) << name;
   }
 }
 
