@@ -17,6 +17,7 @@ import json
 import math
 import os
 import pathlib
+import re
 
 CLASSES = (  # name, what belongs to it; the first that fits
     ("depthwise", lambda g, c, k, one: g > 1 and c == 1 and k == 1),
@@ -123,8 +124,7 @@ def print_floors(files, paths, arch):
 def print_worst(files, count):
     print_head("speed", ["problem", "kernel", "microseconds"])
     for speed, r in sorted((x for f in files for x in f), key=lambda x: x[0])[:count]:
-        words = [w for w in r["problem"].split() if w.split("=")[1:] not in (["1x1"], ["1x1x1"], ["0x0"], ["0x0x0"]) or
-                 w.startswith("filter")]
+        words = [w for w in r["problem"].split() if not re.fullmatch(r"(stride|dilation)=1(x1)*|pad=0(x0)*", w)]
         print_row(f"{speed:.2f}", [f"`{' '.join(words)}`", f"`{r['config'].split()[0]}`", f"{float(r['time_us']):.1f}"])
 
 

@@ -44,13 +44,12 @@ def print_manifests(folder, archs):
     print_row(["operation", "trees", "problems for training", "times", "problems for tests", "first choice: mean", "P10", "analytic: mean", "P10"])
     print_row(["---"] * 9)
     for arch in archs:
-        for operation in OPERATIONS:
-            path = folder / arch / f"{operation}.model.json"
-            if not path.exists():
-                continue
+        found = (path for operation in OPERATIONS for path in sorted((folder / arch).glob(f"{operation}*.model.json"), key=lambda p: len(p.name)))
+        for path in found:
             manifest = json.loads(path.read_text())
             train, test = manifest["folds"]["train"], manifest["folds"]["test"]
-            print_row([operation, str(manifest["made"]["trees"]), str(train["problems"]), str(train["rows"]), str(test["problems"]),
+            title = path.name.removesuffix(".model.json").replace(".", ", cores: ")
+            print_row([title, str(manifest["made"]["trees"]), str(train["problems"]), str(train["rows"]), str(test["problems"]),
                        *(f"{100 * test[which][key]:.1f}" for which in ("model", "analytic") for key in ("mean", "p10"))])
 
 

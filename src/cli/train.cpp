@@ -50,7 +50,8 @@ int run(const Invocation& call) {
   o.seed = static_cast<uint64_t>(call.integer("--seed", 1, 0, Invocation::kMostSeed));
   if (call.has("--from"))
     o.start = LearnedModel::parse(read_file(call.value("--from")), call.value("--from"));
-  const std::string out = call.value("--out", "models/" + data.arch.name + "/" + data.operation + ".model");
+  const ModelScope scope{data.arch.name, data.operation, data.types, {data.arch.compute_units}};
+  const std::string out = call.value("--out", "models/" + scope.title() + ".model");
   if (const std::string folder = std::filesystem::path(out).parent_path(); !folder.empty())
     make_directories(folder);
   check_writable(out);

@@ -23,14 +23,34 @@ namespace tessera {
 
 bool ModelScope::covers(const ArchSpec& a, const Problem& p) const {
   return (a.name == arch || a.models == arch) && to_string(p.op) == operation &&
-         std::find(types.begin(), types.end(), types_text(p)) != types.end() &&
-         (saw(a.compute_units) || scales_to(a));
+         std::find(types.begin(), types.end(), types_text(p)) != types.end() && serving_units(a) != 0;
 }
 
-bool ModelScope::saw(int count) const { return std::find(units.begin(), units.end(), count) != units.end(); }
+namespace {
 
-bool ModelScope::scales_to(const ArchSpec& a) const {
-  return a.backend == BackendKind::cpu && saw(1) && !saw(a.compute_units);
+// How many times as many one number of units is as the other.
+double apart(int x, int y) { return static_cast<double>(std::max(x, y)) / std::min(x, y); }
+
+}  // namespace
+
+int ModelScope::serving_units(const ArchSpec& a) const {
+  const int count = std::max(a.compute_units, 1);
+  if (std::find(units.begin(), units.end(), count) != units.end()) return count;
+  if (a.backend != BackendKind::cpu) return 0;
+  int nearest = 0;
+  for (const int u : units) {
+    if (!nearest || std::pair(apart(u, count), u) < std::pair(apart(nearest, count), nearest)) nearest = u;
+  }
+  return nearest;
+}
+
+std::string ModelScope::title() const {
+  const auto archs = all_archs();
+  const auto found = std::find_if(archs.begin(), archs.end(), [&](auto& a) { return a.name == arch; });
+  const bool cores = found != archs.end() && found->backend == BackendKind::cpu;
+  std::string text = arch + "/" + operation;
+  if (cores && units.size() == 1 && units[0] != 1) text += "." + std::to_string(units[0]);
+  return text;
 }
 
 LearnedModel::LearnedModel(ModelScope scope, std::vector<std::string> names, Forest forest, Json made)
@@ -40,7 +60,7 @@ LearnedModel::LearnedModel(ModelScope scope, std::vector<std::string> names, For
       first_(forest_.first(kFirstTrees)),
       rest_(forest_.after(kFirstTrees)),
       made_(std::move(made)) {
-  name_ = scope_.arch + "/" + scope_.operation;
+  name_ = scope_.title();
   const Json* band = made_.is_object() ? made_.find("band") : nullptr;
   band_ = band ? band->as_double() : analytic_model().band();
   const auto table = features();
@@ -199,17 +219,17 @@ class LearnedModel::Asking {
   Asking(const LearnedModel& model, const GemmView& v, const ArchSpec& a,
          std::span<const KernelConfig> configs, std::span<double> us)
       : model_(model),
-        one_core_(model.scope_.scales_to(a) ? std::optional(one_core_of(a)) : std::nullopt),
-        arch_(one_core_ ? *one_core_ : a),
+        serving_(serving(model.scope_, a)),
+        arch_(serving_ ? *serving_ : a),
         terms_(v, arch_),
         view_(v),
         configs_(configs),
         us_(us),
         seen_us_(us),
         m_(memory()) {
-    if (one_core_) {
-      m_.one_core.resize(us.size());
-      seen_us_ = m_.one_core;
+    if (serving_) {
+      m_.serving_us.resize(us.size());
+      seen_us_ = m_.serving_us;
       analytic_model().predict(v, a, configs, us);
     }
     predict_analytic(terms_, arch_, configs, seen_us_, m_.works);
@@ -220,32 +240,46 @@ class LearnedModel::Asking {
 
   void each() {
     take_best(us_.size());
-    for (size_t first = 0; first < m_.order.size(); first += Forest::kRows) {
-      const auto which = std::span(m_.order).subspan(first, std::min(Forest::kRows, m_.order.size() - first));
+    in_batches([&](size_t, std::span<const uint32_t> which) {
       begin(which);
       finish(which);
-    }
+    });
     put_others_behind();
   }
 
   void few() {
-    take_best(most_begun(arch_.backend));
-    begin(m_.order);
+    take_best(most_begun(arch_));
     const size_t begun = m_.order.size();
     m_.begun.resize(begun);
-    for (size_t r = 0; r < begun; ++r) m_.begun[r] = corrected(r, m_.order[r]);
+    in_batches([&](size_t first, std::span<const uint32_t> which) {
+      begin(which);
+      for (size_t r = 0; r < which.size(); ++r) m_.begun[first + r] = corrected(r, which[r]);
+    });
     best_of(m_.begun, kMostAsked, m_.kept);
     for (size_t r = 0; r < begun; ++r) std::swap(us_[m_.order[r]], m_.begun[r]);
     for (const uint32_t r : m_.kept) us_[m_.order[r]] = m_.begun[r];
-    keep();
+    keep(begun <= Forest::kRows);
     finish(m_.order);
     put_others_behind();
   }
 
  private:
-  static ArchSpec one_core_of(ArchSpec a) {
-    a.compute_units = 1;
-    return a;
+  // visit(first, which) for one piece of m_.order after the other, of as many as the matrix has rows.
+  template <class F>
+  void in_batches(const F& visit) {
+    for (size_t first = 0; first < m_.order.size(); first += Forest::kRows) {
+      visit(first, std::span<const uint32_t>(m_.order).subspan(
+                       first, std::min(Forest::kRows, m_.order.size() - first)));
+    }
+  }
+
+  // The same architecture with as many units as were measured, where it has others.
+  static std::optional<ArchSpec> serving(const ModelScope& scope, const ArchSpec& a) {
+    const int units = scope.serving_units(a);
+    if (units == 0 || units == a.compute_units) return std::nullopt;
+    std::optional<ArchSpec> out(a);
+    out->compute_units = units;
+    return out;
   }
 
   bool seen(uint32_t config) const { return model_.seen_ >> configs_[config].family & 1; }
@@ -284,7 +318,7 @@ class LearnedModel::Asking {
 
   struct Memory {
     std::vector<Work> works;
-    std::vector<double> one_core;                     // analytic predictions
+    std::vector<double> serving_us;                   // analytic predictions
     std::vector<std::pair<uint32_t, double>> unseen;  // and their analytic predictions
     std::vector<uint32_t> order, kept;
     std::vector<double> begun;
@@ -316,18 +350,17 @@ class LearnedModel::Asking {
     model_.first_.add(m_.columns, model_.same_, which.size(), m_.sums.data());
   }
 
-  // Of the rows begun goes on with those in `kept` alone.
-  void keep() {
+  // Of those begun goes on with those in `kept` alone, whose rows are there where one batch held all.
+  void keep(bool there) {
     if (m_.kept.size() == m_.order.size()) return;
+    for (size_t r = 0; r < m_.kept.size(); ++r) m_.order[r] = m_.order[m_.kept[r]];
+    m_.order.resize(m_.kept.size());
+    if (!there) return begin(m_.order);
     for (const uint16_t i : model_.asked_) {
       float* const column = m_.matrix.data() + i * Forest::kRows;
       for (size_t r = 0; !model_.same_[i] && r < m_.kept.size(); ++r) column[r] = column[m_.kept[r]];
     }
-    for (size_t r = 0; r < m_.kept.size(); ++r) {
-      m_.sums[r] = m_.sums[m_.kept[r]];
-      m_.order[r] = m_.order[m_.kept[r]];
-    }
-    m_.order.resize(m_.kept.size());
+    for (size_t r = 0; r < m_.kept.size(); ++r) m_.sums[r] = m_.sums[m_.kept[r]];
   }
 
   // The other trees, and with them the times.
@@ -337,7 +370,7 @@ class LearnedModel::Asking {
   }
 
   const LearnedModel& model_;
-  std::optional<ArchSpec> one_core_;
+  std::optional<ArchSpec> serving_;  // null: the architecture itself
   const ArchSpec& arch_;  // that the trees are asked about
   AnalyticTerms terms_;
   const GemmView& view_;
@@ -382,37 +415,58 @@ std::vector<FeatureShare> LearnedModel::importance() const {
   return out;
 }
 
+namespace {
+
+using ModelPtr = std::shared_ptr<const LearnedModel>;
+
+// Every model of this program for an operation on one architecture and those it serves.
+std::vector<ModelPtr> shipped_models(const std::string& arch, const std::string& operation) {
+  const std::string folder = "models/" + arch + "/" + operation;
+  std::vector<ModelPtr> out;
+  for (const EmbeddedFile& file : embedded_files()) {
+    if (file.path == folder + ".model" || glob_match(folder + ".*.model", file.path))
+      out.push_back(LearnedModel::parse(file.text, file.path));
+  }
+  return out;
+}
+
+// What was read once, by what it was asked for as.
+template <class Read>
+const std::vector<ModelPtr>& read_once(const std::string& key, const Read& read) {
+  static std::mutex mutex;
+  static std::map<std::string, std::vector<ModelPtr>> known;
+  std::lock_guard lock(mutex);
+  const auto found = known.find(key);
+  return found != known.end() ? found->second : known.emplace(key, read()).first->second;
+}
+
+}  // namespace
+
 const Model& model_for(const std::string& choice, const ArchSpec& a, const Problem& p) {
   if (choice == analytic_model().name()) return analytic_model();
-  static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<const LearnedModel>> known;  // null: there is none
-  const std::string path =
-      choice.empty() ? "models/" + a.models + "/" + std::string(to_string(p.op)) + ".model" : choice;
-  const LearnedModel* model = nullptr;
-  {
-    std::lock_guard lock(mutex);
-    const auto found = known.find((choice.empty() ? "shipped " : "file ") + path);
-    if (found != known.end()) {
-      model = found->second.get();
-    } else {
-      std::shared_ptr<const LearnedModel> read;
-      if (!choice.empty()) {
-        read = LearnedModel::parse(read_file(path), path);
-      } else if (const EmbeddedFile* file = find_embedded_file(path)) {
-        read = LearnedModel::parse(file->text, path);
-      }
-      model =
-          known.emplace((choice.empty() ? "shipped " : "file ") + path, std::move(read)).first->second.get();
-    }
+  const std::string operation(to_string(p.op));
+  const std::vector<ModelPtr>& models =
+      choice.empty() ? read_once("shipped " + a.models + " " + operation,
+                                 [&] { return shipped_models(a.models, operation); })
+                     : read_once("file " + choice, [&] {
+                         return std::vector<ModelPtr>{LearnedModel::parse(read_file(choice), choice)};
+                       });
+  const LearnedModel* best = nullptr;
+  const auto distance = [&](const LearnedModel& m) {
+    const int units = m.scope().serving_units(a);
+    return std::pair(apart(units, std::max(a.compute_units, 1)), units);
+  };
+  for (const ModelPtr& m : models) {
+    if (m->scope().covers(a, p) && (!best || distance(*m) < distance(*best))) best = m.get();
   }
-  if (model && model->scope().covers(a, p)) return *model;
+  if (best) return *best;
   if (!choice.empty()) {
-    const ModelScope& scope = model->scope();
-    const std::string here = std::string(to_string(p.op)) + ", " + types_text(p) + ", on " + a.name;
-    warn_once("model " + path + ' ' + here, "model '" + path + "' is for " + scope.operation + ", " +
-                                                join(scope.types, " ") + ", on " + scope.arch +
-                                                ": the analytic model ranks " + here +
-                                                "; leave the model out to use the shipped one");
+    const ModelScope& scope = models[0]->scope();
+    const std::string here = operation + ", " + types_text(p) + ", on " + a.name;
+    warn_once("model " + choice + ' ' + here, "model '" + choice + "' is for " + scope.operation + ", " +
+                                                  join(scope.types, " ") + ", on " + scope.arch +
+                                                  ": the analytic model ranks " + here +
+                                                  "; leave the model out to use the shipped one");
   }
   return analytic_model();
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,9 +30,11 @@ struct ModelScope {
   std::vector<std::string> families{};
 
   bool covers(const ArchSpec& a, const Problem& p) const;
-  // Whether so many units are others than it has seen, which the times of one core serve as well.
-  bool scales_to(const ArchSpec& a) const;
-  bool saw(int count) const;  // times of so many units
+  // The number of units whose times serve an architecture with a.compute_units: that number where it has seen
+  // it; else, of cores, the nearest by ratio, the fewer of two that are as near; 0: it serves no such.
+  int serving_units(const ArchSpec& a) const;
+  // "x86_amx/gemm", of several cores "x86_amx/gemm.16": where a shipped model lies under models/.
+  std::string title() const;
 };
 
 // What share of a model's questions is about one feature: a question at depth d of a tree counts 2^-d.
@@ -40,9 +43,9 @@ struct FeatureShare {
   double share;
 };
 
-// predicted time = analytic prediction * exp(sum of the trees). Where the scope scales to an architecture,
-// the trees are asked about one core: what they correct of its time they correct of several cores' too, and
-// how much less time those take is the analytic model's word.
+// predicted time = analytic prediction * exp(sum of the trees). Where an architecture has another number of
+// cores than those whose times serve it, the trees are asked about these: what they correct of their time they
+// correct of others' too, and how much less or more time those take is the analytic model's word.
 class LearnedModel : public Model {
  public:
   // `made`: free words about the training, kept in the header. Error(unsupported) naming a feature that this
@@ -67,8 +70,12 @@ class LearnedModel : public Model {
   // predictions the first trees, and of those that then look best all others. The rest is put behind them,
   // and so is what is of a family that the model has not seen.
   // Analytic predictions of GPU kernels are nearer to what the trees make of them; those of a CPU's families
-  // may be three times apart from one another.
-  static constexpr size_t most_begun(BackendKind b) { return b == BackendKind::cpu ? 320 : 128; }
+  // may be three times apart from one another, and of what shares memory and units with other cores the
+  // analytic model knows too little to leave any out.
+  static size_t most_begun(const ArchSpec& a) {
+    if (a.backend != BackendKind::cpu) return 128;
+    return a.compute_units == 1 ? 320 : std::numeric_limits<size_t>::max();
+  }
   static constexpr size_t kFirstTrees = 48, kMostAsked = 64;
 
   void predict(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
@@ -98,8 +105,8 @@ class LearnedModel : public Model {
   uint64_t seen_ = 0;             // families, as bits
 };
 
-// `choice` as DispatcherOptions::model. "": models/ARCH/OPERATION.model of this program, ARCH being a.models,
-// where it covers the problem, else the analytic model. A file covers what it says; for other problems the
+// `choice` as DispatcherOptions::model. "": of this program's models under models/ARCH/, ARCH being a.models,
+// that cover the problem the one whose units are nearest, else the analytic model. A file covers what it says; for other problems the
 // analytic model is used, and a warning says so once. Read once per process and file. Error(io) or
 // Error(corrupt) when a file does not serve.
 const Model& model_for(const std::string& choice, const ArchSpec& a, const Problem& p);

@@ -95,13 +95,25 @@ std::vector<SuiteRow> parse_suite(std::string_view text, std::string_view origin
   return rows;
 }
 
+namespace {
+
+const EmbeddedFile* find_suite(const std::string& name) {
+  const std::string path = std::string(kFolder) + name;
+  const EmbeddedFile* file = find_embedded_file(path);
+  return file ? file : find_embedded_file(path + ".csv");
+}
+
+}  // namespace
+
+std::vector<SuiteRow> embedded_suite(const std::string& name, const SuiteOptions& o) {
+  const EmbeddedFile* file = find_suite(name);
+  if (!file) throw Error(ErrorCode::internal, "no suite '" + name + "' is part of this program");
+  return parse_suite(file->text, file->path, o);
+}
+
 std::vector<SuiteRow> read_suite(const std::string& where, const SuiteOptions& o) {
   if (path_exists(where) && !path_exists(where + "/.")) return parse_suite(read_file(where), where, o);
-  const std::string path = std::string(kFolder) + where;
-  for (const std::string& candidate : {path, path + ".csv"}) {
-    if (const EmbeddedFile* file = find_embedded_file(candidate))
-      return parse_suite(file->text, candidate, o);
-  }
+  if (find_suite(where)) return embedded_suite(where, o);
   throw Error(ErrorCode::io, "no suite '" + where + "': neither a readable file nor an embedded suite",
               "embedded: " + join(suite_names(), " "));
 }

@@ -24,6 +24,9 @@ struct SuiteOptions {
 // neither, Error(bad_input) with file and line for a row that cannot be read.
 std::vector<SuiteRow> read_suite(const std::string& where, const SuiteOptions& options = {});
 
+// The embedded suite of that name, whatever files there are. Error(internal) when there is none.
+std::vector<SuiteRow> embedded_suite(const std::string& name, const SuiteOptions& options = {});
+
 // From text; `origin` is named in errors.
 std::vector<SuiteRow> parse_suite(std::string_view text, std::string_view origin,
                                   const SuiteOptions& options = {});

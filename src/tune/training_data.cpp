@@ -40,7 +40,7 @@ std::string shape_text(Problem p) {
 // Family by shape, of the suite that has the operation's name.
 std::map<std::string, std::string> suite_families(Op op) {
   std::map<std::string, std::string> out;
-  for (const SuiteRow& row : read_suite(std::string(to_string(op)) + ".csv"))
+  for (const SuiteRow& row : embedded_suite(std::string(to_string(op))))
     out.emplace(shape_text(row.problem), row.name.substr(0, row.name.find('.')));
   return out;
 }

@@ -48,8 +48,7 @@ TEST(LearnedModel, OneCoresTimesServeForMore) {
       std::vector<ForestNode>{{0.5F, 0, 2}, {0, ForestNode::kLeaf, 0}, {-0.6931472F, ForestNode::kLeaf, 0}});
   const LearnedModel model({"x86_avx512", "gemm", {"f32"}, {1}}, {"parallel_efficiency"}, forest, {});
   ASSERT_EQ(arch().compute_units, 1);
-  EXPECT_TRUE(model.scope().scales_to(four));
-  EXPECT_FALSE(model.scope().scales_to(arch()));
+  EXPECT_EQ(model.scope().serving_units(four), 1);
   std::vector<double> plain(configs.size()), corrected(configs.size()), each(configs.size());
   analytic_model().predict(v, four, configs, plain);
   model.predict(v, four, configs, corrected);
@@ -57,6 +56,23 @@ TEST(LearnedModel, OneCoresTimesServeForMore) {
   const auto best = static_cast<size_t>(std::min_element(plain.begin(), plain.end()) - plain.begin());
   EXPECT_NEAR(corrected[best], plain[best] * 0.5, 1e-6 * plain[best]);
   for (size_t i = 0; i < configs.size(); ++i) EXPECT_NEAR(each[i], plain[i] * 0.5, 1e-6 * plain[i]);
+}
+
+TEST(LearnedModel, TheNearestNumberOfUnitsServes) {
+  const ModelScope scope{"x86_amx", "gemm", {"f32"}, {1, 16}};
+  ArchSpec a = find_arch("x86_amx");
+  for (const auto& [count, serving] :
+       std::vector<std::pair<int, int>>{{1, 1}, {2, 1}, {4, 1}, {5, 16}, {16, 16}, {17, 16}, {128, 16}}) {
+    a.compute_units = count;
+    EXPECT_EQ(scope.serving_units(a), serving) << count;
+  }
+  const ModelScope gpu{"sm_90a", "gemm", {"bf16"}, {132}};
+  ArchSpec g = find_arch("sm_90a");
+  g.compute_units = 114;
+  EXPECT_EQ(gpu.serving_units(g), 0) << "another chip, not fewer of its units";
+  EXPECT_EQ(gpu.title(), "sm_90a/gemm");
+  EXPECT_EQ((ModelScope{"x86_amx", "gemm", {}, {1}}.title()), "x86_amx/gemm");
+  EXPECT_EQ((ModelScope{"x86_amx", "gemm", {}, {16}}.title()), "x86_amx/gemm.16");
 }
 
 // A model trained when a family was not there yet has nothing to say of it.
@@ -108,7 +124,7 @@ TEST(LearnedModel, TheTreesAreAskedOfTheMostPromising) {
   const ArchSpec& gpu = find_arch("sm_90a");
   const GemmView v = lower(Problem::parse("gemm m=4096 n=4096 k=4096 dtype=bf16"));
   const auto configs = legal_configs(v, gpu);
-  constexpr size_t begun = LearnedModel::most_begun(BackendKind::cuda), asked = LearnedModel::kMostAsked;
+  const size_t begun = LearnedModel::most_begun(gpu), asked = LearnedModel::kMostAsked;
   ASSERT_GT(configs.size(), begun);
   Forest forest;
   for (size_t t = 0; t < LearnedModel::kFirstTrees; ++t)
@@ -216,7 +232,7 @@ TEST(LearnedModel, HoldsForItsScopeOnly) {
   EXPECT_NE(said.find("m.model' is for gemm, f32, on x86_avx512: the analytic model ranks gemm, bf16"),
             std::string::npos)
       << said;
-  // The times of one core serve for more; those of several for as many alone.
+  // The times of one core serve for more, and those of several for other numbers.
   ArchSpec two = arch(), three = arch();
   two.compute_units = 2;
   three.compute_units = 3;
@@ -225,9 +241,8 @@ TEST(LearnedModel, HoldsForItsScopeOnly) {
   scope.units = {2};
   write_file(dir.path() + "/two.model",
              LearnedModel(scope, halving().feature_names(), halving().forest(), {}).bytes());
-  EXPECT_EQ(model_for(dir.path() + "/two.model", two, kProblem).name(), "x86_avx512/gemm");
-  EXPECT_EQ(model_for(dir.path() + "/two.model", three, kProblem).name(), "analytic");
-  EXPECT_EQ(model_for(dir.path() + "/two.model", arch(), kProblem).name(), "analytic");
+  for (const ArchSpec& a : {arch(), two, three})
+    EXPECT_EQ(model_for(dir.path() + "/two.model", a, kProblem).name(), "x86_avx512/gemm.2");
   EXPECT_EQ(model_for("analytic", arch(), kProblem).name(), "analytic");
   EXPECT_THROW(model_for(dir.path() + "/none", arch(), kProblem), Error);
 }

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "base/fs.h"
 #include "tessera/error.h"
 
 namespace tessera {
@@ -66,6 +69,19 @@ TEST(Suite, EmbeddedSuitesLoad) {
   EXPECT_EQ(read_suite("cpu_gemm.csv").size(), 150u);
   EXPECT_EQ(read_suite("cpu_gemm", {.dtype = "f32"})[0].problem.a, DType::f32);
   EXPECT_THROW(read_suite("nothing.csv"), Error);
+}
+
+// A file of an embedded suite's name is what was asked for, but not what this program holds.
+TEST(Suite, FilesDoNotHideWhatIsEmbedded) {
+  const TempDir dir(temp_directory());
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(dir.path());
+  write_file("gemm.csv", kText);
+  const size_t file = read_suite("gemm.csv").size(), embedded = embedded_suite("gemm").size();
+  std::filesystem::current_path(before);
+  EXPECT_EQ(file, 2u);
+  EXPECT_GT(embedded, 100u);
+  EXPECT_THROW(embedded_suite("nothing"), Error);
 }
 
 }  // namespace
