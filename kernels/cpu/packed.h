@@ -313,8 +313,8 @@ struct Packed {
   }
 
   // Tiles that go past the caches: their rows are whole lines of memory, which rows_are_lines has to find.
-  static constexpr bool kStreams = (kLeaves || kBare) && !E::kRowTable &&
-                                   Config::tile_n * bytes_of(Config::type_out) % kLineBytes == 0;
+  static constexpr bool kStreams =
+      (kLeaves || kBare) && !E::kRowTable && Config::tile_n * bytes_of(Config::type_out) % kLineBytes == 0;
   static TSR_INLINE bool rows_are_lines(const PackedArgs& p) {
     constexpr int kSize = bytes_of(Config::type_out);
     const auto at = reinterpret_cast<unsigned long long>(p.epilogue->c) + p.col0 * kSize;

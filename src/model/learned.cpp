@@ -371,7 +371,7 @@ class LearnedModel::Asking {
 
   const LearnedModel& model_;
   std::optional<ArchSpec> serving_;  // null: the architecture itself
-  const ArchSpec& arch_;  // that the trees are asked about
+  const ArchSpec& arch_;             // that the trees are asked about
   AnalyticTerms terms_;
   const GemmView& view_;
   std::span<const KernelConfig> configs_;

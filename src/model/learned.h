@@ -44,8 +44,8 @@ struct FeatureShare {
 };
 
 // predicted time = analytic prediction * exp(sum of the trees). Where an architecture has another number of
-// cores than those whose times serve it, the trees are asked about these: what they correct of their time they
-// correct of others' too, and how much less or more time those take is the analytic model's word.
+// cores than those whose times serve it, the trees are asked about these: what they correct of their time
+// they correct of others' too, and how much less or more time those take is the analytic model's word.
 class LearnedModel : public Model {
  public:
   // `made`: free words about the training, kept in the header. Error(unsupported) naming a feature that this
@@ -106,9 +106,9 @@ class LearnedModel : public Model {
 };
 
 // `choice` as DispatcherOptions::model. "": of this program's models under models/ARCH/, ARCH being a.models,
-// that cover the problem the one whose units are nearest, else the analytic model. A file covers what it says; for other problems the
-// analytic model is used, and a warning says so once. Read once per process and file. Error(io) or
-// Error(corrupt) when a file does not serve.
+// that cover the problem the one whose units are nearest, else the analytic model. A file covers what it
+// says; for other problems the analytic model is used, and a warning says so once. Read once per process and
+// file. Error(io) or Error(corrupt) when a file does not serve.
 const Model& model_for(const std::string& choice, const ArchSpec& a, const Problem& p);
 
 }  // namespace tessera

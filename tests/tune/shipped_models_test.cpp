@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/embedded.h"
 #include "base/fs.h"
@@ -58,11 +59,13 @@ TEST(ShippedModels, WhatLooksBestToTheFirstTreesIsWhatLooksBestToAll) {
   for (const std::string& name : shipped()) {
     const TrainingData data = times_of(name);
     const auto model = LearnedModel::parse(find_embedded_file(name + ".model")->text, name);
-    size_t pruned = 0;
+    std::map<std::string, std::pair<size_t, size_t>> of_type;  // problems with so many candidates, and all
     for (const MeasuredProblem& p : data.problems) {
       if (p.fold != Fold::test) continue;
       const std::vector<KernelConfig> legal = legal_configs(p.view, data.arch);
+      auto& [pruned, all] = of_type[types_text(p.problem)];
       pruned += legal.size() > LearnedModel::kMostAsked;
+      ++all;
       std::vector<double> us(legal.size()), each(legal.size());
       model->predict(p.view, data.arch, legal, us);
       model->predict_each(p.view, data.arch, legal, each);
@@ -70,8 +73,13 @@ TEST(ShippedModels, WhatLooksBestToTheFirstTreesIsWhatLooksBestToAll) {
       EXPECT_LE(each[chosen], *std::min_element(each.begin(), each.end()) * 1.02)
           << name << ": " << to_string(p.problem);
     }
-    // With 16 vector registers few tiles are legal, and few problems have that many candidates.
-    EXPECT_GT(pruned, data.arch.vector_bits == 256 ? 0 : data.count(Fold::test) / 2) << name;
+    // Types for which there are several instructions have that many candidates more often than not; with 16
+    // vector registers few tiles are legal.
+    const bool few_registers = data.arch.vector_bits == 256;
+    EXPECT_TRUE(std::any_of(of_type.begin(), of_type.end(), [&](const auto& type) {
+      const auto& [pruned, all] = type.second;
+      return pruned > (few_registers ? 0 : all / 2);
+    })) << name;
   }
 }
 
