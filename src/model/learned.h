@@ -33,7 +33,7 @@ struct ModelScope {
   // The number of units whose times serve an architecture with a.compute_units: that number where it has seen
   // it; else, of cores, the nearest by ratio, the fewer of two that are as near; 0: it serves no such.
   int serving_units(const ArchSpec& a) const;
-  // "x86_amx/gemm", of several cores "x86_amx/gemm.16": where a shipped model lies under models/.
+  // "ARCH/OPERATION", of several cores "ARCH/OPERATION.CORES": where a shipped model lies under models/.
   std::string title() const;
 };
 
