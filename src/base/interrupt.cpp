@@ -70,7 +70,7 @@ int interrupted_status() { return 128 + came; }
 
 bool interrupted() { return stop || (owners_stop && *owners_stop); }
 
-InterruptedBy::InterruptedBy(const std::atomic<bool>& stop) : outer_(owners_stop) { owners_stop = &stop; }
+InterruptedBy::InterruptedBy(const std::atomic<bool>& flag) : outer_(owners_stop) { owners_stop = &flag; }
 InterruptedBy::~InterruptedBy() { owners_stop = outer_; }
 
 void set_interrupted(bool value) { stop = value; }

@@ -97,8 +97,8 @@ TEST_F(Fs, WhatCannotBeWrittenIsKnownBefore) {
       {at("file/below"), "'" + at("file") + "' is no directory"}};
   for (const auto& [path, why] : refused) {
     const std::string expected = "io: cannot write '" + path + "': " + why;
-    EXPECT_EQ(io_error([&] { check_writable(path); }).find(expected), 0u) << path;
-    EXPECT_EQ(io_error([&] { write_file_whole(path, "x"); }).find(expected), 0u) << path;
+    EXPECT_EQ(io_error([&, &path = path] { check_writable(path); }).find(expected), 0u) << path;
+    EXPECT_EQ(io_error([&, &path = path] { write_file_whole(path, "x"); }).find(expected), 0u) << path;
   }
   EXPECT_EQ(list_directory(dir_.path()), std::vector<std::string>{"file"});
 }

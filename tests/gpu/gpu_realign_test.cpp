@@ -39,7 +39,7 @@ TEST_P(GpuRealign, RunsInARowKeepTheirCopies) {
     ASSERT_GT(kernel->workspace_bytes(), 0u) << "nothing is copied";
     Operands one(problem, FillKind::integers, 1), other(problem, FillKind::integers, 2);
     const Verifier right_one(one), right_other(other);
-    const auto check = [&](const char* how) {
+    const auto check = [&, &text = text](const char* how) {
       for (auto [operands, right] : {std::pair(&one, &right_one), {&other, &right_other}}) {
         operands->fetch(*kernel);
         EXPECT_EQ(right->check().failure, "")
