@@ -44,7 +44,7 @@ def print_manifests(folder, archs):
     print_row(["operation", "trees", "problems for training", "times", "problems for tests", "first choice: mean", "P10", "analytic: mean", "P10"])
     print_row(["---"] * 9)
     for arch in archs:
-        found = (path for operation in OPERATIONS for path in sorted((folder / arch).glob(f"{operation}*.model.json"), key=lambda p: len(p.name)))
+        found = (path for operation in OPERATIONS for path in sorted((folder / arch).glob(f"{operation}.*model.json"), key=lambda p: len(p.name)))
         for path in found:
             manifest = json.loads(path.read_text())
             train, test = manifest["folds"]["train"], manifest["folds"]["test"]

@@ -52,8 +52,7 @@ int run(const Invocation& call) {
   o.seed = static_cast<uint64_t>(call.integer("--seed", 1, 0, Invocation::kMostSeed));
   if (call.has("--from"))
     o.start = LearnedModel::parse(read_file(call.value("--from")), call.value("--from"));
-  const ModelScope scope{data.arch.name, data.operation, data.types, {data.arch.compute_units}};
-  const std::string out = call.value("--out", "models/" + scope.title() + ".model");
+  const std::string out = call.value("--out", "models/" + scope_of(data).title() + ".model");
   if (const std::string folder = std::filesystem::path(out).parent_path(); !folder.empty())
     make_directories(folder);
   check_writable(out);

@@ -12,48 +12,22 @@
 
 namespace tessera {
 
-bool ModelScope::covers(const ArchSpec& a, const Problem& p) const {
-  return (a.name == arch || a.models == arch) && to_string(p.op) == operation &&
-         std::find(types.begin(), types.end(), types_text(p)) != types.end() && serving_units(a) != 0;
-}
-
 namespace {
 
-// How many times as many one number of units is as the other.
-double apart(int x, int y) { return static_cast<double>(std::max(x, y)) / std::min(x, y); }
-
-}  // namespace
-
-int ModelScope::serving_units(const ArchSpec& a) const {
+// How far so many units are from an architecture's: by ratio, and of two that are as near the fewer first.
+std::pair<double, int> distance(int units, const ArchSpec& a) {
   const int count = std::max(a.compute_units, 1);
-  if (std::find(units.begin(), units.end(), count) != units.end()) return count;
-  if (a.backend != BackendKind::cpu) return 0;
-  int nearest = 0;
-  for (const int u : units) {
-    if (!nearest || std::pair(apart(u, count), u) < std::pair(apart(nearest, count), nearest)) nearest = u;
-  }
-  return nearest;
+  return {static_cast<double>(std::max(units, count)) / std::min(units, count), units};
 }
-
-std::string ModelScope::title() const {
-  const auto archs = all_archs();
-  const auto found = std::find_if(archs.begin(), archs.end(), [&](auto& a) { return a.name == arch; });
-  const bool cores = found != archs.end() && found->backend == BackendKind::cpu;
-  std::string text = arch + "/" + operation;
-  if (cores && units.size() == 1 && units[0] != 1) text += "." + std::to_string(units[0]);
-  return text;
-}
-
-namespace {
 
 using ModelPtr = std::shared_ptr<const LearnedModel>;
 
-// Every model of this program for an operation on one architecture and those it serves.
+// Every model of this program for an operation on one architecture and those it serves: OPERATION.model, and
+// those of several cores.
 std::vector<ModelPtr> shipped_models(const std::string& arch, const std::string& operation) {
-  const std::string folder = "models/" + arch + "/" + operation;
   std::vector<ModelPtr> out;
   for (const EmbeddedFile& file : embedded_files()) {
-    if (file.path == folder + ".model" || glob_match(folder + ".*.model", file.path))
+    if (glob_match("models/" + arch + "/" + operation + ".*model", file.path))
       out.push_back(LearnedModel::parse(file.text, file.path));
   }
   return out;
@@ -71,6 +45,27 @@ const std::vector<ModelPtr>& read_once(const std::string& key, const Read& read)
 
 }  // namespace
 
+bool ModelScope::covers(const ArchSpec& a, const Problem& p) const {
+  return (a.name == arch || a.models == arch) && to_string(p.op) == operation &&
+         std::find(types.begin(), types.end(), types_text(p)) != types.end() && serving_units(a) != 0;
+}
+
+int ModelScope::serving_units(const ArchSpec& a) const {
+  const auto nearest = std::min_element(units.begin(), units.end(),
+                                        [&](int x, int y) { return distance(x, a) < distance(y, a); });
+  if (nearest == units.end()) return 0;
+  return a.backend == BackendKind::cpu || *nearest == a.compute_units ? *nearest : 0;
+}
+
+std::string ModelScope::title() const {
+  const auto archs = all_archs();
+  const auto found = std::find_if(archs.begin(), archs.end(), [&](auto& a) { return a.name == arch; });
+  const bool cores = found != archs.end() && found->backend == BackendKind::cpu;
+  std::string text = arch + "/" + operation;
+  if (cores && units.size() == 1 && units[0] != 1) text += "." + std::to_string(units[0]);
+  return text;
+}
+
 const Model& model_for(const std::string& choice, const ArchSpec& a, const Problem& p) {
   if (choice == analytic_model().name()) return analytic_model();
   const std::string operation(to_string(p.op));
@@ -81,12 +76,9 @@ const Model& model_for(const std::string& choice, const ArchSpec& a, const Probl
                          return std::vector<ModelPtr>{LearnedModel::parse(read_file(choice), choice)};
                        });
   const LearnedModel* best = nullptr;
-  const auto distance = [&](const LearnedModel& m) {
-    const int units = m.scope().serving_units(a);
-    return std::pair(apart(units, std::max(a.compute_units, 1)), units);
-  };
+  const auto far = [&](const LearnedModel& m) { return distance(m.scope().serving_units(a), a); };
   for (const ModelPtr& m : models) {
-    if (m->scope().covers(a, p) && (!best || distance(*m) < distance(*best))) best = m.get();
+    if (m->scope().covers(a, p) && (!best || far(*m) < far(*best))) best = m.get();
   }
   if (best) return *best;
   if (!choice.empty()) {

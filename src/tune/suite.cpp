@@ -113,7 +113,7 @@ std::vector<SuiteRow> embedded_suite(const std::string& name, const SuiteOptions
 
 std::vector<SuiteRow> read_suite(const std::string& where, const SuiteOptions& o) {
   if (path_exists(where) && !path_exists(where + "/.")) return parse_suite(read_file(where), where, o);
-  if (find_suite(where)) return embedded_suite(where, o);
+  if (const EmbeddedFile* file = find_suite(where)) return parse_suite(file->text, file->path, o);
   throw Error(ErrorCode::io, "no suite '" + where + "': neither a readable file nor an embedded suite",
               "embedded: " + join(suite_names(), " "));
 }

@@ -181,6 +181,10 @@ ModelScore score(const TrainingData& data, Fold fold, const Predictor& predict) 
   return s;
 }
 
+ModelScope scope_of(const TrainingData& data) {
+  return {data.arch.name, data.operation, data.types, {data.arch.compute_units}, families_of(data)};
+}
+
 TrainResult train(const TrainingData& data, const TrainOptions& o,
                   const std::function<void(int, double)>& progress) {
   for (Fold f : {Fold::train, Fold::valid}) {
@@ -189,8 +193,7 @@ TrainResult train(const TrainingData& data, const TrainOptions& o,
                   "measure more network families, or generated problems: models/splits.json");
     }
   }
-  const ModelScope scope{
-      data.arch.name, data.operation, data.types, {data.arch.compute_units}, families_of(data)};
+  const ModelScope scope = scope_of(data);
   std::vector<std::string> names;
   for (const Feature& f : features()) {
     if (tells(f, data.arch.backend)) names.emplace_back(f.name);

@@ -30,6 +30,9 @@ Predictor predictor(const Model& model, const ArchSpec& arch);
 double error_band(const TrainingData& data, Fold fold, const Predictor& predict);
 ModelScore score_of(std::span<const double> efficiency);  // top3, top5 and hits left out
 
+// What a model trained on this holds for.
+ModelScope scope_of(const TrainingData& data);
+
 struct TrainOptions {
   int rounds = 300;  // trees at most
   int depth = 7;
