@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """model_table.py FOLDER ARCH...                how good the learned models' choices are: the scores of the reports in FOLDER
 model_table.py --manifests FOLDER ARCH...    what the models in FOLDER are trained on, and their scores on stored times
-model_table.py --times FOLDER ARCH...        what selecting and ranking take: selection_ARCH.json and ranking_ARCH.json in FOLDER
+model_table.py --times FOLDER ARCH...        what selecting and ranking take: selection_ARCH.json and, where all have one, ranking_ARCH.json in FOLDER
 
 Reports are what `tessera evaluate --html` writes, ARCH_OPERATION.html; the times those of `bench_dispatch` and `bench_ranking`.
 """
@@ -55,14 +55,17 @@ def print_manifests(folder, archs):
 
 def print_times(folder, archs):
     read = lambda kind, arch: json.loads((folder / f"{kind}_{arch}.json").read_text())
-    selection, ranking = ([read(kind, arch) for arch in archs] for kind in ("selection", "ranking"))
-    print_row(["microseconds, models of", *(f"`{arch}`" for arch in archs)])
+    ranked = all((folder / f"ranking_{arch}.json").exists() for arch in archs)
+    selection, ranking = ([read(kind, arch) for arch in archs] if kind == "selection" or ranked else [] for kind in ("selection", "ranking"))
+    print_row(["microseconds, models of" if ranked else "microseconds", *(f"`{arch}`" for arch in archs)])
     print_row(["---"] * (len(archs) + 1))
     for title, table, key in (("selecting, median", selection, "select_median_us"), ("selecting, 90th percentile", selection, "select_p90_us"),
                               ("selecting, worst", selection, "select_worst_us"), ("ranking, median", ranking, "ranking_median_us"),
                               ("the analytic prediction in it", ranking, "analytic_median_us")):
-        print_row([title, *(f"{entry[key]:.0f}" for entry in table)])
-    print_row(["trees of the model that was ranked by", *(str(entry["trees"]) for entry in ranking)])
+        if table:
+            print_row([title, *(f"{entry[key]:.0f}" for entry in table)])
+    if ranked:
+        print_row(["trees of the model that was ranked by", *(str(entry["trees"]) for entry in ranking)])
 
 
 def main():

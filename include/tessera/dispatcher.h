@@ -80,8 +80,8 @@ struct Explanation {
   std::vector<Candidate> candidates;  // best predicted first; none where `why_none` says why
   std::string why_none;
   std::vector<Rejected> rejected;  // in enumeration order; filled on request
-  Choice choice;
-  double select_us = 0;  // wall time of enumeration and ranking
+  Choice choice;  // what select() gives: where it need not rank all of very many, not always candidates[0]
+  double select_us = 0;  // wall time of making that choice
   std::string model;     // what predicted
 };
 

@@ -59,13 +59,6 @@ bool ArchSpec::issues_halves(const Instruction& i) const {
   });
 }
 
-const PipelineTraits* ArchSpec::find_pipeline(Pipeline p) const {
-  for (const PipelineTraits& row : pipelines) {
-    if (row.pipeline == p) return &row;
-  }
-  return nullptr;
-}
-
 int64_t ArchSpec::smem_limit(Pipeline p, int double_buffer) const {
   if (const PipelineTraits* row = find_pipeline(p)) {
     for (size_t i = 0; i < row->double_buffer.size(); ++i) {

@@ -115,7 +115,12 @@ struct ArchSpec {
   const Instruction* find_instruction(DType a, DType b, const KernelConfig& c) const;
   // Whether half a vector of what `i` does takes half the time.
   bool issues_halves(const Instruction& i) const;
-  const PipelineTraits* find_pipeline(Pipeline p) const;  // null when not available
+  const PipelineTraits* find_pipeline(Pipeline p) const {  // null when not available
+    for (const PipelineTraits& row : pipelines) {
+      if (row.pipeline == p) return &row;
+    }
+    return nullptr;
+  }
   // Bytes that one buffer of staged A and B may take; smem_bytes where no table says less.
   int64_t smem_limit(Pipeline p, int double_buffer) const;
 

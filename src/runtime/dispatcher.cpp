@@ -335,17 +335,20 @@ Explanation Dispatcher::explain(const Problem& problem, bool with_rejected) {
         if (rule) out.rejected.push_back({c, std::string(rule->name), std::string(rule->reason)});
       });
     }
-    const auto start = Clock::now();
-    ChoiceSource source;
+    SelectionInput in = impl_->input(p, view);
     try {
-      out.candidates = ranked_candidates(impl_->input(p, view), &source);
+      out.candidates = ranked_candidates(in);
     } catch (const Error& e) {
       if (!with_rejected || e.code() != ErrorCode::unsupported) throw;
       out.why_none = e.what_happened();
       return out;
     }
+    in.most = impl_->looked_at();
+    ChoiceSource source;
+    const auto start = Clock::now();
+    const Candidate chosen = ranked_candidates(in, &source)[0];
     out.select_us = us_since(start);
-    out.choice = {out.candidates[0].config, out.candidates[0].predicted_us, source};
+    out.choice = {chosen.config, chosen.predicted_us, source};
     out.model = model_for(impl_->options.model, impl_->arch, p).name();
     return out;
   });
@@ -370,7 +373,9 @@ std::string Dispatcher::emit(const Problem& problem, bool whole) {
   return on_problem(problem, [&] {
     const Problem p = validated(problem);
     const GemmView view = lower(p);
-    const Source source = render(view, ranked_candidates(impl_->input(p, view))[0].config, impl_->arch);
+    SelectionInput in = impl_->input(p, view);
+    in.most = impl_->looked_at();
+    const Source source = render(view, ranked_candidates(in)[0].config, impl_->arch);
     return whole ? source.unit : source.text;
   });
 }

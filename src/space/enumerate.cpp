@@ -66,6 +66,11 @@ FamilyPlan::FamilyPlan(Family f) : space(&family_space(f)), ready(space->knobs.s
     for (auto& [first, rules] : stages[k]) knob.stages.push_back({first, std::move(rules)});
     crossed.push_back(std::move(knob));
   }
+  for (const std::string& name : space->leading) {
+    const auto at =
+        std::find_if(order.begin(), order.end(), [&](const KnobSpace* k) { return k->name == name; });
+    leading.push_back(static_cast<size_t>(at - order.begin()) + 1);
+  }
 }
 
 const FamilyPlan& family_plan(Family f) {
@@ -94,6 +99,7 @@ class Walk {
         plan_(family_plan(f)),
         prune_(prune),
         visit_(visit),
+        each_(plan_.crossed.size()),
         knobs_(plan_.crossed.size()),
         changed_(plan_.crossed.size() + 1) {
     config_.family = static_cast<int>(f);
@@ -104,6 +110,22 @@ class Walk {
     if (prune_ && !all_allow(plan_.at_start, v_, config_, a_)) return;
     changed_[0] = ++clock_;
     level(0);
+  }
+
+  // One candidate of each combination of the knobs that lead in this step.
+  void run_leading(size_t step) {
+    each_ = plan_.led(step);
+    run();
+  }
+  // The same of those whose knobs leading in the step before are the ones of `c`, which is legal.
+  void run_like(const KernelConfig& c, size_t step) {
+    const size_t same = plan_.led(step - 1);
+    each_ = plan_.led(step);
+    config_ = c;
+    for (size_t k = same; k < knobs_.size(); ++k) reset(plan_.crossed[k]);
+    ++clock_;
+    std::fill(changed_.begin(), changed_.end(), clock_);
+    level(same);
   }
 
  private:
@@ -149,45 +171,80 @@ class Walk {
     return known.answers.back().allowed;
   }
 
-  const std::vector<KnobValue>& values(size_t k) {
+  const std::vector<KnobValue>& offered(size_t k) {
     const FamilyPlan::Knob& plan = plan_.crossed[k];
     Knob& knob = knobs_[k];
-    if (knob.since != changed_[plan.decided]) {
-      knob.since = changed_[plan.decided];
-      knob.allowed_since = 0;
-      knob.offered.clear();
-      plan.space->source->values(v_, a_, *plan_.space, *plan.space, config_, knob.offered);
-      if (prune_) std::erase_if(knob.offered, [&](const KnobValue& x) { return !in_bounds(plan, x); });
+    if (knob.since == changed_[plan.decided]) return knob.offered;
+    knob.since = changed_[plan.decided];
+    knob.allowed_since = 0;
+    knob.offered.clear();
+    plan.space->source->values(v_, a_, *plan_.space, *plan.space, config_, knob.offered);
+    if (prune_) std::erase_if(knob.offered, [&](const KnobValue& x) { return !in_bounds(plan, x); });
+    return knob.offered;
+  }
+
+  // The knobs before this one of which the last change may change what is allowed.
+  static size_t most_decided(const FamilyPlan::Knob& plan) {
+    return std::max(plan.stages.back().decided, plan.decided);
+  }
+
+  // What has changed since the values of a knob were last asked for has no answers.
+  void forget(size_t k) {
+    for (size_t s = 0; s < knobs_[k].stages.size(); ++s) {
+      Stage& known = knobs_[k].stages[s];
+      const uint64_t now = changed_[plan_.crossed[k].stages[s].decided];
+      if (known.since != now) known.answers.clear();
+      known.since = now;
     }
-    if (!prune_ || plan.stages.empty()) return knob.offered;
-    const size_t most = std::max(plan.stages.back().decided, plan.decided);
-    if (knob.allowed_since == changed_[most]) return knob.allowed;
-    knob.allowed_since = changed_[most];
-    knob.allowed = knob.offered;
+  }
+  bool passes(size_t k, const KnobValue& x) {
+    const FamilyPlan::Knob& plan = plan_.crossed[k];
     for (size_t s = 0; s < plan.stages.size(); ++s) {
       const FamilyPlan::Stage& stage = plan.stages[s];
-      Stage& known = knob.stages[s];
-      if (known.since != changed_[stage.decided]) known.answers.clear();
-      known.since = changed_[stage.decided];
-      // What has changed since the values were last asked for has no answers.
-      std::erase_if(knob.allowed, [&](const KnobValue& x) {
-        return !(stage.decided == most ? allowed(plan, stage, x) : allowed(plan, stage, known, x));
-      });
+      const bool first = stage.decided == most_decided(plan);  // asked once of each value
+      if (!(first ? allowed(plan, stage, x) : allowed(plan, stage, knobs_[k].stages[s], x))) return false;
     }
+    return true;
+  }
+
+  const std::vector<KnobValue>& values(size_t k) {
+    const FamilyPlan::Knob& plan = plan_.crossed[k];
+    const std::vector<KnobValue>& all = offered(k);
+    if (!prune_ || plan.stages.empty()) return all;
+    Knob& knob = knobs_[k];
+    if (knob.allowed_since == changed_[most_decided(plan)]) return knob.allowed;
+    knob.allowed_since = changed_[most_decided(plan)];
+    knob.allowed = all;
+    forget(k);
+    std::erase_if(knob.allowed, [&](const KnobValue& x) { return !passes(k, x); });
     reset(plan);
     return knob.allowed;
   }
 
-  void level(size_t k) {
-    if (k == knobs_.size()) return visit_(config_);
-    const FamilyPlan::Knob& plan = plan_.crossed[k];
-    for (const KnobValue& value : values(k)) {
-      set(plan, value);
-      changed_[k + 1] = ++clock_;
-      level(k + 1);
+  bool visit(size_t k, const KnobValue& value) {
+    set(plan_.crossed[k], value);
+    changed_[k + 1] = ++clock_;
+    return level(k + 1);
+  }
+
+  // Whether there was anything to visit.
+  bool level(size_t k) {
+    if (k == knobs_.size()) {
+      visit_(config_);
+      return true;
+    }
+    bool any = false;
+    if (k < each_) {
+      for (const KnobValue& value : values(k)) any |= visit(k, value);
+    } else {
+      // From the last on: the values that a space lists for their speed, or that fill the device.
+      const std::vector<KnobValue>& all = offered(k);
+      forget(k);
+      for (size_t i = all.size(); i-- > 0 && !any;) any = passes(k, all[i]) && visit(k, all[i]);
     }
     // Knobs not decided are at their default, for the sources of the knobs before them.
-    reset(plan);
+    reset(plan_.crossed[k]);
+    return any;
   }
 
   const GemmView& v_;
@@ -195,25 +252,32 @@ class Walk {
   const FamilyPlan& plan_;
   bool prune_;
   const Visit& visit_;
+  size_t each_;  // from this knob on the first candidate found will do
   std::vector<Knob> knobs_;
   std::vector<uint64_t> changed_;  // [n]: when one of the first n knobs last did
   uint64_t clock_ = 0;
   KernelConfig config_;
 };
 
-template <class Visit>
-void walk(const GemmView& v, const ArchSpec& a, Family f, bool prune, const Visit& visit) {
-  Walk<Visit>(v, a, f, prune, visit).run();
-}
+bool with_kernel(Family f) { return !info(f).header.empty(); }
 
-std::vector<KernelConfig> legal_of(const GemmView& v, const ArchSpec& a, bool (*wanted)(Family)) {
+// What a walk of each family visits, started by `run`.
+template <class Run>
+std::vector<KernelConfig> visited(const GemmView& v, const ArchSpec& a, bool runnable, const Run& run) {
   std::vector<KernelConfig> out;
   out.reserve(8192);  // what is not used is never touched
+  const auto keep = [&](const KernelConfig& c) { out.push_back(c); };
   for (Family f : a.families) {
-    if (wanted(f) && family_space(f).offers(v))
-      walk(v, a, f, true, [&](const KernelConfig& c) { out.push_back(c); });
+    if (runnable && !with_kernel(f)) continue;
+    if (!family_space(f).offers(v)) continue;
+    Walk<decltype(keep)> walk(v, a, f, true, keep);
+    run(walk, f);
   }
   return out;
+}
+
+std::vector<KernelConfig> legal_of(const GemmView& v, const ArchSpec& a, bool runnable) {
+  return visited(v, a, runnable, [](auto& walk, Family) { walk.run(); });
 }
 
 }  // namespace
@@ -223,10 +287,11 @@ void for_each_candidate(const GemmView& v, const ArchSpec& a,
   for (Family f : a.families) {
     if (!family_space(f).offers(v)) continue;
     bool any = false;
-    walk(v, a, f, false, [&](const KernelConfig& c) {
+    const auto seen = [&](const KernelConfig& c) {
       any = true;
       visit(c);
-    });
+    };
+    Walk<decltype(seen)>(v, a, f, false, seen).run();
     KernelConfig bare;
     bare.family = static_cast<int>(f);
     if (!any) visit(bare);
@@ -234,11 +299,30 @@ void for_each_candidate(const GemmView& v, const ArchSpec& a,
 }
 
 std::vector<KernelConfig> legal_configs(const GemmView& v, const ArchSpec& a) {
-  return legal_of(v, a, [](Family) { return true; });
+  return legal_of(v, a, false);
 }
 
 std::vector<KernelConfig> runnable_configs(const GemmView& v, const ArchSpec& a) {
-  return legal_of(v, a, [](Family f) { return !info(f).header.empty(); });
+  return legal_of(v, a, true);
+}
+
+size_t leading_steps(const ArchSpec& a) {
+  size_t steps = 0;
+  for (Family f : a.families) steps = std::max(steps, family_space(f).leading.size());
+  return steps;
+}
+
+std::vector<KernelConfig> leading_configs(const GemmView& v, const ArchSpec& a, bool runnable) {
+  return visited(v, a, runnable, [](auto& walk, Family) { walk.run_leading(0); });
+}
+
+std::vector<KernelConfig> configs_like(const GemmView& v, const ArchSpec& a,
+                                       std::span<const KernelConfig> some, size_t step) {
+  return visited(v, a, false, [&](auto& walk, Family f) {
+    for (const KernelConfig& c : some) {
+      if (c.family_id() == f) walk.run_like(c, step);
+    }
+  });
 }
 
 }  // namespace tessera

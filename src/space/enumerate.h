@@ -31,6 +31,9 @@ struct FamilyPlan {
     std::vector<Stage> stages;  // all rules decided with this knob but those that ask of each knob alone
   };
   std::vector<Knob> crossed;
+  // [s]: of `crossed`, so many hold the knobs up to the s-th leading one of the space.
+  std::vector<size_t> leading;
+  size_t led(size_t step) const { return step < leading.size() ? leading[step] : crossed.size(); }
 };
 const FamilyPlan& family_plan(Family f);
 

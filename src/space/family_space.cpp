@@ -115,8 +115,18 @@ void read_key(FamilySpace& out, const std::string& key, const Json& value) {
     out.max_narrow = value.as_int();
   } else if (key == "knobs") {
     read_knobs(out, value);
+  } else if (key == "leading") {
+    for (const Json& name : value.items()) out.leading.push_back(name.as_string());
   } else {
-    bad_value("unknown key", "one of family doc instructions types max_work max_narrow knobs");
+    bad_value("unknown key", "one of family doc instructions types max_work max_narrow knobs leading");
+  }
+}
+
+void check_leading(const FamilySpace& f) {
+  auto from = f.knobs.begin();
+  for (const std::string& name : f.leading) {
+    from = std::find_if(from, f.knobs.end(), [&](const KnobSpace& k) { return k.name == name; });
+    if (from++ == f.knobs.end()) bad_value("'" + name + "' is none of the knobs, or one before the last");
   }
 }
 
@@ -155,6 +165,7 @@ FamilySpace parse_family_space(std::string_view json_text, std::string_view orig
     for (const char* key : {"family", "instructions", "knobs"}) json.at(key);
     for (const auto& [key, value] : json.members())
       at(key, [&, &k = key, &v = value] { read_key(out, k, v); });
+    at("leading", [&] { check_leading(out); });
   });
   return out;
 }

@@ -44,8 +44,9 @@ struct FamilySpace {
   // Candidates are offered up to this m * n * k or up to this min(m, n); 0 = not on that account, both 0 =
   // always.
   int64_t max_work = 0, max_narrow = 0;
-  std::vector<KnobSpace> knobs;  // in the order they are decided
-  uint64_t knob_set = 0;         // bit i: knob i of config_fields() is among them (or the family itself)
+  std::vector<KnobSpace> knobs;      // in the order they are decided
+  std::vector<std::string> leading;  // of the knobs, in their order, those that lead (leading_configs())
+  uint64_t knob_set = 0;             // bit i: knob i of config_fields() is among them (or the family itself)
 
   bool offers(const GemmView& v) const;
   // Whether the family issues this instruction for operands of these types, with B preshuffled or not.

@@ -43,6 +43,39 @@ TEST(Enumerate, PruningLosesNothing) {
   }
 }
 
+// A choice in steps that drops nothing on its way arrives at the legal set; each step has one candidate, a
+// legal one, of each combination of the knobs that have led until then.
+TEST(Enumerate, StepsOfLeadingKnobsReachEveryCandidate) {
+  size_t several = 0;
+  for (const ArchSpec& a : all_archs()) {
+    for (const char* shape : {kShapes[0], kShapes[4], kShapes[8]}) {
+      for (const char* rest : {"", " prepack=b"}) {
+        const GemmView v = view(shape + (" dtype=" + dtypes_of(a).front()) + rest);
+        const std::vector<KernelConfig> legal = legal_configs(v, a);
+        std::vector<KernelConfig> some = leading_configs(v, a, false);
+        for (size_t step = 0; step < leading_steps(a); ++step) {
+          std::set<std::string> combinations;
+          for (const KernelConfig& c : some) {
+            KernelConfig led;
+            led.family = c.family;
+            const FamilyPlan& plan = family_plan(c.family_id());
+            for (size_t k = 0; k < plan.led(step); ++k) {
+              for (const ConfigField* f : plan.crossed[k].space->fields) led.*f->member = c.*f->member;
+            }
+            EXPECT_TRUE(combinations.insert(to_string(led)).second) << a.name << ' ' << to_string(c);
+            EXPECT_EQ(rejected_by(v, c, a), nullptr) << to_string(c);
+          }
+          EXPECT_LE(some.size(), legal.size() / 2) << a.name << ' ' << shape << rest;
+          several += some.size() > 64;
+          some = configs_like(v, a, some, step + 1);
+        }
+        EXPECT_TRUE(some == legal) << a.name << ' ' << shape << rest;
+      }
+    }
+  }
+  EXPECT_GT(several, 10u);
+}
+
 // The candidates are the values of a space crossed in its order, whatever the order they are decided in.
 TEST(Enumerate, CandidatesComeInTheOrderOfTheSpace) {
   size_t moved = 0;

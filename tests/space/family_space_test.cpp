@@ -92,6 +92,12 @@ TEST(FamilySpace, RefusesBrokenFiles) {
   refused(with_knobs(R"("inst": "instruction")"), "unknown source 'instruction'");
   refused(with_knobs(R"("inst": {"values": ["1x16x1"]})"), "missing key 'from'");
   refused(with_knobs(R"("inst": {"from": "list", "value": 3})"), "unknown key 'value'");
+  const std::string led =
+      R"({"family": "mfma", "instructions": ["mfma"], "knobs": {"wave": "wave_grids", "store": ["direct"]}, )";
+  refused(led + R"("leading": ["block"]})", "leading: 'block' is none of the knobs");
+  refused(led + R"("leading": ["store", "wave"]})",
+          "leading: 'wave' is none of the knobs, or one before the last");
+  refused(led + R"("leading": ["wave", "wave"]})", "leading: 'wave'");
   refused(with_knobs(R"("stages pipeline scheduler store": "needed")"), "one to three knobs");
 }
 
