@@ -151,7 +151,7 @@ std::vector<Peak> measure_peaks() {
     if (!has || known) continue;
     const tessera::Repeated work = row.loop;
     const auto t = tessera::measure({&work, 1}, {.batch_us = 2000, .budget_ms = 300});
-    out.push_back({row.name, row.ops * kLoops / t[0].best_us / 1e3});
+    out.push_back({row.name, row.ops * kLoops / t[0].best_us / 1e3, row.loop, row.ops * kLoops});
   }
   return out;
 }

@@ -98,13 +98,13 @@ def print_rates(machine):
              "dpbf16": "bf16 dot products on registers alone", "vnni": "int8 dot products on registers alone",
              "amx_bf16": "bf16 tiles (AMX) on registers alone", "amx_int8": "int8 tiles (AMX) on registers alone",
              "amx_tile": "2 x 2 bf16 tiles (AMX), random numbers from L1"}
-    print_row(["measured on one core", "Gop/s", "share of the rate on registers"])
-    print_row(["---"] * 3)
+    print_row(["measured on one core", "Gop/s", "registers alone, beside it", "share"])
+    print_row(["---"] * 4)
     for peak, gops in machine["peaks_gops"].items():
-        print_row([names[peak], f"{gops:.0f}", ""])
+        print_row([names[peak], f"{gops:.0f}", "", ""])
     for share in machine["share_of_peak"]:
         print_row([f"1024 x 1024 x 1024 in {share['dtype']}, B {'packed' if share['packed'] else 'plain'}", f"{share['gops']:.0f}",
-                   f"{share['share']:.0%}"])
+                   f"{share['peak_gops']:.0f}", f"{share['share']:.0%}"])
 
 
 def print_packing(machine):
