@@ -18,6 +18,8 @@ constexpr int64_t kMostSums = int64_t{16} << 20;
 // Packed right operand that several row blocks read, and a group of panels packed together for one row block.
 constexpr int64_t kBlockBytes = int64_t{4} << 20, kGroupBytes = int64_t{256} << 10;
 constexpr int64_t kShallowRows = 128;
+// Columns of a block of tiles that multiplies as many tiles as it loads, or more.
+constexpr int kLeastWide = 32;
 // A row block that all panels pass stays in a third of L1.
 constexpr int64_t kRowBlockBytes = int64_t{16} << 10;
 // Panels that pass a row block, for copying its rows to be worth it.
@@ -25,6 +27,8 @@ constexpr int64_t kLeastPanels = 4;
 
 // Rows so far apart that the lines of a block of them share few of L1's sets.
 bool crowds_sets(int64_t row_bytes) { return row_bytes % kPageBytes == 0; }
+// Rows of which every step lies in two lines.
+bool splits_lines(int64_t row_bytes) { return row_bytes % kCacheLine != 0; }
 
 }  // namespace
 
@@ -51,13 +55,12 @@ AmxPlan::AmxPlan(const GemmView& view, const KernelConfig& config, const Instruc
       group(bytes_of(view.a.type) == 1 && !info(view.a.type).is_float ? 4 : 2),
       step(inst.k),
       tile_m(config.tile_m),
-      tile_n(config.tile_n),
-      chunk_steps(std::max<int64_t>(arch.l1.bytes * 3 / 4 / ((tile_m + tile_n) * int64_t{64}), 1)) {
+      tile_n(config.tile_n) {
   if (swap) {
     std::swap(left, right);
     std::swap(rows, cols);
   }
-  choose_blocks(view, config, arch);
+  choose_blocks(view, config, arch, threads);
   for (const AmxPiece& p : thread_pieces(view, config, threads)) {
     for (int64_t row = p.row0; row < p.row1; row += most_rows())
       pieces.push_back({row, std::min(row + most_rows(), p.row1), p.col0, p.col1});
@@ -81,12 +84,16 @@ int64_t AmxPlan::most_rows() const {
   return deep() ? std::max<int64_t>(kMostSums / (sums_stride() * panels()), 1) * block_rows : rows;
 }
 
-// A block of one operand is resident: it stays in a quarter of L2 (half may belong to another hyper-thread)
-// while the other operand streams past in blocks that stay in L1. That is the right one, since C is then
-// written along its rows; but a left operand that has to be packed would be packed again for every block of
-// it. block_n and block_m of the config set the extent of a resident right and left block.
-void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, const ArchSpec& arch) {
-  const int64_t all = std::max<int64_t>(k, 1), cache = arch.l2.bytes / 4;
+// A block of one operand is resident: it stays in a quarter of L2 while the other operand streams past in
+// blocks that stay in L1, chunk by chunk of k. That is the right one, since C is then written along its rows;
+// but a left operand that has to be packed would be packed again for every block of it. Where a wide right
+// one meets many rows, chunks would have sums go to memory for more time than tiles from L1 save, and half of
+// L2 serves, if the other half does not belong to another hyper-thread. block_n and block_m of the config set
+// the extent of a resident right and left block.
+void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, const ArchSpec& arch,
+                            int threads) {
+  const int64_t all = std::max<int64_t>(k, 1);
+  int64_t cache = arch.l2.bytes / 4;
   // A row-major right operand that few rows use is packed in shallow blocks: long runs of its rows, and
   // with those the packing goes at the speed of memory.
   const bool shallow = !view.b_prepacked && right.k_stride != 1 && rows <= kShallowRows &&
@@ -95,6 +102,8 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
   const int64_t size = bytes_of(right.type);
   far_right = all * cols * size > arch.l2.bytes && right.k_stride * size >= kPageBytes;
   right_resident = config.block_n > 0 || (config.block_m == 0 && (shallow || one_block || !config.pack_a));
+  const bool many = right_resident && rows > kShallowRows && cols >= kLeastLanes && tile_n >= kLeastWide;
+  if (many && threads == 1) cache *= 2;
   const int64_t lanes = right_resident ? cols : rows, unit = right_resident ? tile_n : tile_m;
   const int64_t least = std::clamp<int64_t>(round_up(lanes, 16), 16, kLeastLanes);
   const int64_t deepest = std::max<int64_t>(cache / (least * 64), 1) * step;
@@ -103,6 +112,8 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
   depth = ceil_div(all, ceil_div(all, depth));
   depth = std::min(round_up(depth, step), round_up(all, step));
   const int64_t steps = depth / step;
+  chunk_steps =
+      many ? steps : std::max<int64_t>(arch.l1.bytes * 3 / 4 / ((tile_m + tile_n) * int64_t{64}), 1);
   int64_t block = right_resident ? config.block_n : config.block_m;
   if (block == 0) block = std::max<int64_t>(cache / (steps * 64), unit);
   block = round_up(ceil_div(lanes, ceil_div(lanes, round_up(block, unit))), unit);  // blocks of equal size
@@ -120,8 +131,8 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
   }
   block_rows = std::min(block_rows, round_up(rows, 16));
   block_cols = std::min(block_cols, round_up(cols, tile_n));
-  copies_left = right_resident && !config.pack_a && !view.a.patches && crowds_sets(row_bytes) &&
-                panels() >= kLeastPanels;
+  copies_left = right_resident && !config.pack_a && !view.a.patches && panels() >= kLeastPanels &&
+                (crowds_sets(row_bytes) || (many && splits_lines(row_bytes)));
   // Rows of a block are one run of memory as far as its columns are theirs.
   fetches_right = view.b_prepacked && packed_group_bytes() > arch.l2.bytes;
   fetches_c = right_resident && !swap && !view.c_rows && block_cols * 2 > view.c.row_stride &&

@@ -43,8 +43,8 @@ struct AmxPlan {
   int group;              // elements of k in a word
   int64_t step;           // k elements of one tile
   int tile_m, tile_n;
-  int64_t chunk_steps;  // of a block of tiles whose operands share L1
   bool right_resident = false;
+  int64_t chunk_steps = 0;                            // that go through a block at once
   bool copies_left = false;                           // the first panel's tiles of rows, for the others
   bool far_right = false;                             // rows of the right one: pages from beyond L2
   bool prefetch = false;                              // the next row block is asked for while one is used
@@ -70,7 +70,7 @@ struct AmxPlan {
   }
 
  private:
-  void choose_blocks(const GemmView& view, const KernelConfig& config, const ArchSpec& arch);
+  void choose_blocks(const GemmView& view, const KernelConfig& config, const ArchSpec& arch, int threads);
   int64_t most_rows() const;  // of a piece, so that the sums it keeps between blocks of k are bounded
   std::pair<int64_t, int64_t> thread_grid(bool packs_left, bool packs_right, int threads) const;
   std::vector<AmxPiece> thread_pieces(const GemmView& view, const KernelConfig& config, int threads) const;
