@@ -80,7 +80,9 @@ struct Explanation {
   std::vector<Candidate> candidates;  // best predicted first; none where `why_none` says why
   std::string why_none;
   std::vector<Rejected> rejected;  // in enumeration order; filled on request
-  Choice choice;  // what select() gives: where it need not rank all of very many, not always candidates[0]
+  // What select() gives, under model_topk before it has timed anything. Where it need not rank all of very
+  // many, not always candidates[0].
+  Choice choice;
   double select_us = 0;  // wall time of making that choice
   std::string model;     // what predicted
 };

@@ -68,6 +68,6 @@ struct Epilogue {
 
 std::string to_string(const Epilogue& e);
 // nullopt with the reason in *why.
-std::optional<Epilogue> parse_epilogue(std::string_view text, std::string* why);
+std::optional<Epilogue> parse_epilogue(std::string_view text, std::string* why = nullptr);
 
 }  // namespace tessera

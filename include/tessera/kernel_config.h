@@ -105,8 +105,8 @@ struct KernelConfig {
   bool operator==(const KernelConfig&) const = default;
 
   // "cpu_packed block=96x512x256 tile=6x64 inst=1x16x1": the family, then every knob that is not at its
-  // default. nullopt with the reason in *why.
-  static std::optional<KernelConfig> parse(std::string_view text, std::string* why);
+  // default. nullopt with the reason in *why, where that is wanted.
+  static std::optional<KernelConfig> parse(std::string_view text, std::string* why = nullptr);
 };
 
 struct ConfigField {

@@ -99,11 +99,11 @@ def train(out: Path, *, database: Optional[Path] = None, arch: Optional[str] = N
                rate=rate, seed=seed, **{"from": start})
 
 
-def evaluate(model: Optional[Path] = None, *, database: Optional[Path] = None, operation: str = "gemm", fold: str = "test",
+def evaluate(model: Optional[Path] = None, *, database: Optional[Path] = None, operation: str = "gemm", fold: str = "",
              units: Optional[int] = None, device: str = "cpu", peer: Optional[str] = None, csv: Optional[Path] = None,
              html: Optional[Path] = None, progress: Progress = None, **run: Any) -> Dict[str, Any]:
-    """Judges a model's choices against the best configurations on the problems of a fold ("test", "valid", "train") of a
-    database (None: the user's own), all timed afresh and in turn. model: None for the shipped one, "analytic" or a file;
+    """Judges a model's choices against the best configurations on the problems of a fold ("test", "valid", "train";
+    "": test, or valid where that has none) of a database (None: the user's own), all timed afresh and in turn. model: None for the shipped one, "analytic" or a file;
     units: cores of the measurements, where there are several; peer: another library to time beside the choices, of those
     in TESSERA_PEER_PATH; csv, html: files to write rows and a report to; `run` as of tune(). Returns {"model", "problems",
     "left_out", "choice", "top3", "analytic", "fixed", "regimes", "rows"}, with a peer also "peer", of a learned model

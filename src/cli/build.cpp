@@ -87,7 +87,7 @@ int run(const Invocation& call) {
                              {"cache_dir", dir}}));
   } else {
     print(std::to_string(rows.size() - failed) + " of " + std::to_string(rows.size()) +
-          " problems built into " + dir);
+          " problems have their kernels in " + dir + " or in a pack");
   }
   return failed ? kFailed : kOk;
 }

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "backend/backend.h"
+#include "backend/cuda/nvrtc.h"
 #include "base/fs.h"
 #include "base/text.h"
 #include "cli/invocation.h"
@@ -188,29 +189,14 @@ void peers(const Invocation&, Findings& out) {
   }
 }
 
-// Drivers and run-time compilers of GPUs, by the names that backends would open.
-struct Library {
-  std::string_view what;
-  std::vector<const char*> names;
-};
-
+// What the backend of NVIDIA's GPUs would open.
 void gpu_libraries(const Invocation&, Findings& out) {
-  const Library libraries[] = {
-      {"CUDA driver", {"libcuda.so.1"}},
-      {"CUDA compiler", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"}},
-      {"HIP runtime", {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"}},
-      {"HIP compiler", {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so"}},
-  };
-  for (const Library& l : libraries) {
-    std::string found;
-    for (const char* name : l.names) {
-      if (void* handle = found.empty() ? dlopen(name, RTLD_LAZY | RTLD_LOCAL) : nullptr) {
-        found = name;
-        dlclose(handle);
-      }
-    }
-    out.push_back({std::string(l.what), State::ok, found.empty() ? "not on this machine" : found, ""});
-  }
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  out.push_back({"CUDA driver", State::ok, driver ? "libcuda.so.1" : "not on this machine", ""});
+  if (driver) dlclose(driver);
+  std::string why;
+  const std::string identity = cuda::nvrtc_identity(&why);
+  out.push_back({"CUDA compiler", State::ok, identity.empty() ? why : identity, ""});
 }
 
 constexpr void (*kChecks[])(const Invocation&, Findings&) = {

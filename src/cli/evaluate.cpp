@@ -14,7 +14,7 @@ constexpr Option kOptions[] = {
     {"--data", "FILE", "measurements from a file of 'db export FILE.times', not the database",
      Complete::file},
     {"--operation", "OP", "gemm, conv_fwd, ... (gemm)"},
-    {"--fold", "F", "test, valid or train (test)"},
+    {"--fold", "F", "test, valid or train (test, or valid where no problem is in that)"},
     {"--units", "N", "cores or compute units of the measurements, when there are several"},
     {"--peer", "NAME", "another library, timed beside the choices", Complete::peer},
     {"--csv", "FILE", "one row per problem", Complete::file},
@@ -33,9 +33,9 @@ constexpr Option kOptions[] = {
 
 int run(const Invocation& call) {
   call.no_more_words(0);
-  const Fold fold = parse_fold(call.value("--fold", "test"));
   const DispatcherOptions d = call.dispatcher_options();
   const TrainingData data = measured(call, detect_cpu().name);
+  const Fold fold = call.has("--fold") ? parse_fold(call.value("--fold")) : data.judging_fold();
   const Model& model = model_for(d.model, data.arch, data.problems[0].problem);
   EvaluateOptions options{.sweep = sweep_options(call), .device = d.device};
   options.directory = call.value("--directory");
@@ -58,6 +58,7 @@ int run(const Invocation& call) {
   if (call.json()) {
     print_json(all);
   } else {
+    print("of the fold '" + std::string(to_string(fold)) + "'");
     Table table({"", "problems", "mean", "median", "P10", "min"});
     const auto add = [&](const std::string& name, const Json& s) {
       std::vector<std::string> cells = {name, std::to_string(s.at("problems").as_int())};

@@ -132,6 +132,8 @@ void parse_command_line(Invocation& call) {
   } else if (std::find(argv.begin(), argv.end(), "--version") != argv.end()) {
     call.command = find_command("version");
     return;
+  } else {  // the help asked for is that of the program, which is what help prints
+    std::erase_if(args, [](const std::string& word) { return word == "--help" || word == "-h"; });
   }
   call.command = find_command(name);
   if (!call.command) {

@@ -37,19 +37,23 @@ int run(const Invocation& call) {
                         .budget = static_cast<size_t>(call.integer("--budget", 32, 1)),
                         .seed = static_cast<uint64_t>(call.integer("--seed", 1, 0, Invocation::kMostSeed)),
                         .sweep = sweep_options(words)};
-  const std::string database = call.has("--db") ? call.database() : "";
+  const std::string database = call.database();
+  if (!database.empty()) Database(database, Database::Mode::write);  // refused now, not after the work
   finish_step_on_interrupt();
   SearchResult found;
   {
     SweepBars bars(call);
     found = search(problem, o, std::ref(bars));
   }
+  const bool stopped = found.stopped && stop_requested();  // then the best so far is no decision
   if (!database.empty()) {
     Database db(database, Database::Mode::write);
     db.add(found.measured);
     const Measurement& m = found.measured.front();
-    db.decide({{m.device.arch, m.device.units, to_string(problem), to_string(found.best), found.best_us,
-                m.record.time}});
+    if (!stopped) {
+      db.decide({{m.device.arch, m.device.units, to_string(problem), to_string(found.best), found.best_us,
+                  m.record.time}});
+    }
   }
   const size_t right = static_cast<size_t>(
       std::count_if(found.measured.begin(), found.measured.end(),
@@ -78,9 +82,9 @@ int run(const Invocation& call) {
                found.model_us > 0 ? us_text(found.model_us) : "did not run right"});
     print(table.text());
     if (ratio > 0) print(format("the model's choice takes %.3f of the time of the best", ratio));
-    if (!database.empty()) print("decided in " + database);
+    if (!database.empty()) print((stopped ? "measurements kept in " : "decided in ") + database);
   }
-  return found.stopped && stop_requested() ? interrupted_status() : kOk;
+  return stopped ? interrupted_status() : kOk;
 }
 
 }  // namespace

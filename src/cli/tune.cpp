@@ -32,6 +32,7 @@ int run(const Invocation& call) {
   o.candidates.model = d.model;
   if (call.database().empty())
     throw UsageError("there is no database to store decisions in; name one with --db");
+  Database(call.database(), Database::Mode::write);  // refused now, not after the work
   finish_step_on_interrupt();
   std::vector<std::pair<std::string, std::string>> skipped;
   std::vector<TunedDecision> decisions;

@@ -62,6 +62,8 @@ std::string to_string(const Epilogue& e) {
 }
 
 std::optional<Epilogue> parse_epilogue(std::string_view text, std::string* why) {
+  std::string unread;
+  if (!why) why = &unread;
   Epilogue out;
   if (text == "none") return out;
   for (std::string_view word : split(text, ',')) {

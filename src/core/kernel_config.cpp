@@ -94,6 +94,8 @@ std::optional<int> parse_value(const ConfigField& f, std::string_view text) {
 }
 
 std::optional<KernelConfig> KernelConfig::parse(std::string_view text, std::string* why) {
+  std::string unread;
+  if (!why) why = &unread;
   auto words = split_words(text);
   KernelConfig c;
   auto family = words.empty() ? std::nullopt : parse_family(words[0]);
@@ -142,7 +144,10 @@ std::string to_string(const KernelConfig& c) {
   return text;
 }
 
-std::string_view to_string(Family f) { return kFamilies[static_cast<size_t>(f)]; }
+std::string_view to_string(Family f) {
+  const auto i = static_cast<size_t>(f);
+  return i < std::size(kFamilies) ? kFamilies[i] : "unknown_family";
+}
 
 std::optional<Family> parse_family(std::string_view text) {
   for (size_t i = 0; i < std::size(kFamilies); ++i) {

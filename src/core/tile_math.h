@@ -13,6 +13,9 @@
 
 namespace tessera {
 
+// Columns of a packed register tile at most: the sums of one row of these fill all registers.
+inline constexpr int kMostTileColumns = 512;
+
 inline int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 inline int64_t round_up(int64_t x, int64_t y) { return ceil_div(x, y) * y; }
 

@@ -188,9 +188,8 @@ struct Dispatcher::Impl {
     if (!found.empty()) candidates = std::move(found);  // else get_or_build says what is missing
   }
 
-  // With `later`, what is left to time in the background goes there.
-  Choice choose(const Problem& p, const GemmView& v, BuildInfo* info,
-                std::vector<Candidate>* later = nullptr) {
+  // The choice before anything is timed; where timing is to decide, `contenders` are what it is between.
+  Choice predicted(const Problem& p, const GemmView& v, BuildInfo* info, std::vector<Candidate>& contenders) {
     SelectionInput in = input(p, v);
     // Without a compiler any of them may be the best that can run.
     in.most = backend->compiler_identity().empty() ? std::numeric_limits<size_t>::max() : looked_at();
@@ -202,12 +201,22 @@ struct Dispatcher::Impl {
     keep_available(v, candidates, info);
     if (candidates[0].config != first) source = choice_source(options.policy);
     Choice choice{candidates[0].config, candidates[0].predicted_us, source};
+    contenders.clear();
     if (options.policy != Policy::model_topk || source == ChoiceSource::tuned) return choice;
-    candidates.resize(raced(options, model_for(options.model, arch, p).band(), candidates));
-    if (candidates.size() == 1) return choice;
-    if (!later || p.prepack_b) return fastest_of(p, v, candidates, info);
-    *later = std::move(candidates);
     choice.source = ChoiceSource::model;
+    candidates.resize(raced(options, model_for(options.model, arch, p).band(), candidates));
+    if (candidates.size() > 1) contenders = std::move(candidates);
+    return choice;
+  }
+
+  // With `later`, what is left to time in the background goes there.
+  Choice choose(const Problem& p, const GemmView& v, BuildInfo* info,
+                std::vector<Candidate>* later = nullptr) {
+    std::vector<Candidate> contenders;
+    const Choice choice = predicted(p, v, info, contenders);
+    if (contenders.empty()) return choice;
+    if (!later || p.prepack_b) return fastest_of(p, v, contenders, info);
+    *later = std::move(contenders);
     return choice;
   }
 
@@ -343,12 +352,10 @@ Explanation Dispatcher::explain(const Problem& problem, bool with_rejected) {
       out.why_none = e.what_happened();
       return out;
     }
-    in.most = impl_->looked_at();
-    ChoiceSource source;
-    const auto start = Clock::now();
-    const Candidate chosen = ranked_candidates(in, &source)[0];
-    out.select_us = us_since(start);
-    out.choice = {chosen.config, chosen.predicted_us, source};
+    BuildInfo info;
+    std::vector<Candidate> contenders;
+    out.choice = impl_->predicted(p, view, &info, contenders);
+    out.select_us = info.select_us;
     out.model = model_for(impl_->options.model, impl_->arch, p).name();
     return out;
   });
@@ -373,9 +380,8 @@ std::string Dispatcher::emit(const Problem& problem, bool whole) {
   return on_problem(problem, [&] {
     const Problem p = validated(problem);
     const GemmView view = lower(p);
-    SelectionInput in = impl_->input(p, view);
-    in.most = impl_->looked_at();
-    const Source source = render(view, ranked_candidates(in)[0].config, impl_->arch);
+    std::vector<Candidate> contenders;
+    const Source source = render(view, impl_->predicted(p, view, nullptr, contenders).config, impl_->arch);
     return whole ? source.unit : source.text;
   });
 }

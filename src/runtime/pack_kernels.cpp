@@ -75,8 +75,14 @@ void add_kernels(PackWriter& writer, std::span<const Problem> problems, const Pa
     Dispatcher dispatcher(settled);
     const auto errors = dispatcher.build(w.problems, options.jobs, progress);
     throw_if_interrupted();
-    for (const std::string& e : errors) {
-      if (!e.empty()) throw Error(ErrorCode::compile_failed, e, "no pack was written");
+    for (size_t i = 0; i < errors.size(); ++i) {
+      if (errors[i].empty()) continue;
+      try {
+        dispatcher.get(w.problems[i]);  // for the error itself
+      } catch (const Error& e) {
+        throw Error(e.code(), e.what_happened(),
+                    e.what_to_do() + (e.what_to_do().empty() ? "" : "; ") + "no pack was written");
+      }
     }
     const auto backend = make_backend(settled.device, w.threads);
     std::set<std::string> seen;

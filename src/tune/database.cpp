@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/fs.h"
 #include "base/text.h"
@@ -94,6 +95,17 @@ struct Database::Impl {
     return s.step() ? s.integer(0) : 0;
   }
 
+  // Of knobs that the program which made the database did not have: their default is what kernels were like.
+  void add_missing_knobs() {
+    std::set<std::string> there;
+    for (Statement s(db.get(), "PRAGMA table_info(config)"); s.step();) there.insert(s.text(1));
+    for (const ConfigField& f : config_fields()) {
+      if (there.contains(std::string(f.name))) continue;
+      execute(db.get(), format("ALTER TABLE config ADD COLUMN %s INTEGER DEFAULT %d",
+                               std::string(f.name).c_str(), f.default_value));
+    }
+  }
+
   int64_t device_id(const DeviceInfo& d) {
     Statement find(db.get(), "SELECT id FROM device WHERE arch = ? AND units = ? AND processor = ?");
     find.bind(d.arch).bind(int64_t{d.units}).bind(d.processor);
@@ -141,9 +153,12 @@ Database::Database(const std::string& path, Mode mode) : path_(path), impl_(std:
   try {
     if (path_exists(path + "/.")) throw Error(ErrorCode::io, "this is a directory", "name a file");
     if (code != SQLITE_OK) {
-      throw Error(ErrorCode::io, sqlite3_errmsg(db),
-                  mode == Mode::read ? "tessera tune or tessera db import makes one" : "");
+      throw Error(
+          ErrorCode::io, sqlite3_errmsg(db),
+          mode == Mode::read && !path_exists(path) ? "tessera tune or tessera db import makes one" : "");
     }
+    if (mode == Mode::write && sqlite3_db_readonly(db, "main") == 1)
+      throw Error(ErrorCode::io, "this database may not be written", "see who owns it, or name another file");
     sqlite3_busy_timeout(db, kBusyMs);
     if (impl_->scalar("SELECT count(*) FROM sqlite_master") == 0 && mode == Mode::write) {
       Transaction t(db);
@@ -156,9 +171,11 @@ Database::Database(const std::string& path, Mode mode) : path_(path), impl_(std:
     if (impl_->scalar("PRAGMA application_id") != kApplicationId)
       throw Error(ErrorCode::corrupt, "this is no database of measurements", "name another file");
     if (const int64_t v = impl_->scalar("PRAGMA user_version"); v != kVersion) {
-      throw Error(ErrorCode::corrupt, "a database of version " + std::to_string(v) + ", not 1",
+      throw Error(ErrorCode::corrupt,
+                  "a database of version " + std::to_string(v) + ", not " + std::to_string(kVersion),
                   "export it with the program that made it, and import that");
     }
+    if (mode == Mode::write) impl_->add_missing_knobs();
   } catch (const Error& e) { throw e.on(path); }
 }
 

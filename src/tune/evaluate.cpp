@@ -123,8 +123,9 @@ std::span<const Regime> regimes() { return kRegimes; }
 Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, EvaluateOptions options,
                     const std::function<void(const SweepProgress&)>& progress) {
   if (data.count(fold) == 0)
-    throw Error(ErrorCode::bad_input,
-                "no measured problem is in the fold '" + std::string(to_string(fold)) + "'");
+    throw Error(
+        ErrorCode::bad_input, "no measured problem is in the fold '" + std::string(to_string(fold)) + "'",
+        "of shapes of your own one in eight is in the fold 'valid', the others in 'train': --fold names one");
   options.sweep.timing.min_rounds = kRounds;
   options.sweep.timing.give_up_at = 0;
   const int threads = data.arch.compute_units;

@@ -192,6 +192,12 @@ TrainingData training_data(const Database& db, const std::string& arch, const st
     }
     if (configs.size() >= 2) out.add(problem, std::move(configs), std::move(us));
   }
+  if (out.problems.empty()) {
+    throw Error(
+        ErrorCode::bad_input,
+        "of no problem of " + operation + " two configurations were measured and ran right, in " + db.path(),
+        "let tessera sweep plan take more: --candidates guided:16");
+  }
   return out;
 }
 

@@ -43,6 +43,9 @@ struct TrainingData {
 
   size_t rows(Fold f) const;
   size_t count(Fold f) const;
+  // What a model is judged on: the fold for tests, or where only problems of one's own were measured, which
+  // no network that is set aside has, that for validation.
+  Fold judging_fold() const { return count(Fold::test) > 0 ? Fold::test : Fold::valid; }
   std::string hash() const;  // of everything that training sees
 };
 

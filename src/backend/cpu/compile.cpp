@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "backend/compile_log.h"
 #include "base/fs.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -139,20 +140,6 @@ std::string summary(const std::string& output) {
   return any.empty() ? "it printed nothing" : any;
 }
 
-// The source and what the compiler said. "" when it cannot be written: the error text has the gist.
-std::string keep_log(const Source& source, const std::vector<std::string>& command,
-                     const ProcessResult& result, const std::string& scratch) {
-  std::string path = scratch + '/' + source.symbol + ".log";
-  try {
-    replace_file(path, "command: " + join(command, " ") + "\nresult: the compiler " + result.describe() +
-                           "\n" + result.out + "\n---- unit on its standard input ----\n" + source.unit);
-    return path;
-  } catch (const Error& e) {
-    log(LogLevel::info, e.what());
-    return {};
-  }
-}
-
 bool starts_with_number(std::string_view text) { return !text.empty() && text[0] >= '0' && text[0] <= '9'; }
 
 // Whether the compiler read the unit and refused it: "<stdin>:12:3: error: ..." names a place in the unit.
@@ -185,8 +172,9 @@ bool judged(const std::string& output) {
     throw Error(ErrorCode::io, what + (result.out.empty() ? "" : " (" + summary(result.out) + ")"),
                 "free memory or disk space and try again");
   }
-  const std::string log_path = keep_log(source, command, result, scratch);
-  const std::string see = log_path.empty() ? "the log could not be written" : "see " + log_path;
+  const std::string see = where_log_is(keep_compile_log(
+      source, scratch,
+      "command: " + join(command, " ") + "\nresult: the compiler " + result.describe() + "\n" + result.out));
   if (judged(result.out)) throw Error(ErrorCode::compile_failed, what + ": " + summary(result.out), see);
   throw Error(ErrorCode::io, what + " before it had looked at the unit: " + summary(result.out),
               "check that the compiler works, or name another one in TESSERA_CXX; " + see);

@@ -181,7 +181,7 @@ constexpr int64_t kScatteredChannels = 12, kScatteredRows = 64;
 // Each tap's rows by where they lie.
 void pack_scattered_panel(PackScattered pack, const Window& w, const PanelSource& words,
                           const PatchPiece& piece, int width, char* out) {
-  static constexpr char kZeros[512] = {};  // as wide as a panel
+  static constexpr char kZeros[kMostTileColumns * 4] = {};
   const int element = bytes_of(words.memory);
   const char* table[kScatteredRows];
   for (int64_t row = 0; row < piece.rows;

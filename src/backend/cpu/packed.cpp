@@ -75,7 +75,7 @@ class PackedKernel : public PartKernel {
   }
 
  private:
-  static constexpr int kZeros[512] = {};  // as many as the widest tile has columns
+  static constexpr int kZeros[kMostTileColumns] = {};
 
   // What one thread keeps, one after another in its part of the workspace.
   struct Space {

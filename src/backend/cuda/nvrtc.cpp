@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "base/fs.h"
+#include "backend/compile_log.h"
 #include "tessera/error.h"
 
 namespace tessera::cuda {
@@ -113,11 +113,9 @@ Binary compile_nvrtc(const Source& source, const std::string& scratch, std::stri
   }
   if (log_out) *log_out = log;
   if (result) {
-    const std::string path = (scratch.empty() ? temp_directory() : scratch) + "/" + source.symbol + ".log";
-    write_file(path, log + "\n\n" + source.unit);
     throw Error(ErrorCode::compile_failed,
                 "NVRTC refused " + source.symbol + ": " + log.substr(0, log.find('\n')),
-                "the log is " + path);
+                where_log_is(keep_compile_log(source, scratch, log)));
   }
   Binary out{.symbol = source.symbol, .bytes = {}};
   if (rtc.cubin_size(program.p, &size) || size == 0) {
