@@ -249,6 +249,12 @@ def untyped(obj: Any, name: str) -> Array:
                    "__cuda_array_interface__ or the buffer protocol")
 
 
+def check_beta(beta: Optional[float]) -> None:
+    """Raises BadInput where a result that is yet to be allocated would be scaled and added to."""
+    if beta:
+        raise BadInput(f"bad_input: beta is {beta} and there is no out to scale and add to; give out=, or leave beta 0")
+
+
 def empty_like(array: Array, shape: Tuple[int, ...], dtype: str) -> Any:
     """New memory of the same library and device. bf16 and f8 are stored in integers where the library has no such
     type. Raises BadInput for libraries that are only known by DLPack."""

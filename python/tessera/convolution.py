@@ -172,6 +172,7 @@ def _run(op: str, a: arrays.Array, b: arrays.Array, out: Any, *, n: int, g: int,
             raise BadInput(f"bad_input: dy has spatial extents {tuple(outputs)}, the convolution gives {wanted}")
     c_shape = plan._tensors[2].shape if groups is None else _ungrouped(plan._tensors[2].shape, op)
     if z is None:
+        arrays.check_beta(beta)
         out = plan._allocate(a, c_shape)
         z = arrays.view(out, "out", plan._tensors[2].dtype)
     else:

@@ -74,6 +74,7 @@ def gemm(a: Any, b: Any, out: Any = None, *, d: Sequence[Any] = (), epilogue: Op
         dispatcher._remember(key, plan)
     c = plan._tensors[2]
     if z is None:
+        arrays.check_beta(beta)
         batched = max(len(x.shape), len(y.shape)) > len(c.shape)  # a batch of one, which the problem leaves out
         out = plan._allocate(x, (1,) + c.shape if batched else c.shape)
         z = arrays.view(out, "out", c.dtype)

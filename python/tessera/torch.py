@@ -171,6 +171,9 @@ def conv(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor] = N
 
 # -- Modules -------------------------------------------------------------------------------------------------------
 
+_FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+
+
 class Linear(torch.nn.Linear):
     """nn.Linear by linear()."""
 
@@ -182,12 +185,13 @@ class Linear(torch.nn.Linear):
 def _conv_module(base: Any) -> Any:
     class Module(base):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            if self.padding_mode != "zeros" or isinstance(self.padding, str) or x.device.type != "cpu":
+            if (self.padding_mode != "zeros" or isinstance(self.padding, str) or x.device.type != "cpu"
+                    or x.dim() != len(self.kernel_size) + 2 or x.dtype not in _FLOATS):
                 return super().forward(x)
             return conv(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
     Module.__name__ = Module.__qualname__ = base.__name__
-    Module.__doc__ = f"nn.{base.__name__} by conv(); other than zero padding, padding by name and other devices than a CPU are torch's own."
+    Module.__doc__ = f"nn.{base.__name__} by conv(); other than zero padding, padding by name, no axis of images, f64 and other devices than a CPU are torch's own."
     return Module
 
 

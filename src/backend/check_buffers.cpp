@@ -98,17 +98,21 @@ Operand b_to_pack(const GemmView& view, int64_t ldb) {
   Operand o = view.b;
   if (ldb == Problem::kPacked) return o;
   if (!view.b.plain()) throw Error(ErrorCode::bad_input, "a filter has no leading dimension");
-  if (ldb < o.contiguous()) {
-    throw Error(ErrorCode::bad_input, "a line of B has " + std::to_string(o.contiguous()) +
+  // By the layout, not the strides: with a k of 1 both of a packed B are 1.
+  const bool rows = b_is_row_major(view.layout);
+  const int64_t contiguous = rows ? o.cols : o.rows;
+  if (ldb < contiguous) {
+    throw Error(ErrorCode::bad_input, "a line of B has " + std::to_string(contiguous) +
                                           " elements, more than its leading dimension " +
                                           std::to_string(ldb));
   }
   constexpr int64_t kMost = int64_t{1} << 60;
-  const int64_t lines = o.row_major() ? o.rows : o.cols;
+  const int64_t lines = rows ? o.rows : o.cols;
   if (saturated_product({ldb, lines, view.groups, bytes_of(o.type)}) > kMost) {
     throw Error(ErrorCode::bad_input, "the leading dimension of B " + std::to_string(ldb) + " is too large");
   }
-  (o.row_major() ? o.row_stride : o.col_stride) = ldb;
+  (rows ? o.row_stride : o.col_stride) = ldb;
+  (rows ? o.col_stride : o.row_stride) = 1;
   if (o.group_stride != 0) o.group_stride = ldb * lines;
   o.extent = o.reach(view.groups);
   return o;

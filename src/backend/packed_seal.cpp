@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "core/artifact.h"
 #include "tessera/error.h"
 
 namespace tessera {
@@ -27,7 +28,7 @@ uint64_t packed_readers(const Problem& problem, const KernelConfig& config) {
   p.epilogue = {};
   p.alpha = 1;
   p.beta = 0;
-  return (hash(p) * 31 + hash(config)) | 1;
+  return ((hash(p) * 31 + hash(config)) * 31 + kKernelAbi) | 1;
 }
 
 void seal_packed(void* behind_panels, uint64_t readers) {

@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <random>
 #include <utility>
 
@@ -52,6 +53,9 @@ const std::string& host_name() {
     std::array<char, 256> text{};
     gethostname(text.data(), text.size() - 1);
     std::string host = text.data();
+    // Processes of another namespace have numbers of their own: to these it is another host.
+    struct stat pids {};
+    if (stat("/proc/self/ns/pid", &pids) == 0) host += '.' + std::to_string(pids.st_ino);
     for (char& c : host) {
       if (c == '-' || c == '/') c = '_';
     }
@@ -144,11 +148,12 @@ bool TempDir::rename_to(const std::string& target) {
 bool is_abandoned_temp_dir(const std::string& path) {
   const size_t slash = path.find_last_of('/');
   auto pieces = split(std::string_view(path).substr(slash == path.npos ? 0 : slash + 1), '-');
-  if (pieces.size() == 3 && pieces[0] == host_name()) {
-    auto pid = parse_int(pieces[1]);
-    if (pid && *pid > 0 && *pid != getpid()) return kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;
-    return false;
-  }
+  const auto pid = pieces.size() == 3 ? parse_int(pieces[1]) : std::nullopt;
+  const bool ours = pid && *pid > 0 && pieces[2].size() == 16 &&
+                    pieces[2].find_first_not_of("0123456789abcdef") == pieces[2].npos;
+  if (!ours) return false;  // somebody else's, whatever its age
+  if (pieces[0] == host_name())
+    return *pid != getpid() && kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;
   struct stat st {};
   return stat(path.c_str(), &st) == 0 && time(nullptr) - st.st_mtim.tv_sec > kAbandonedAfterSeconds;
 }
@@ -234,9 +239,15 @@ void check_writable(const std::string& path) {
   }
 }
 
-void write_file_whole(const std::string& path, std::string_view bytes, bool durable) {
-  check_writable(path);
+void write_file_whole(const std::string& named, std::string_view bytes, bool durable) {
+  check_writable(named);
   struct stat st {};
+  // A link stays what it is, and what it leads to is replaced as a whole: others may have it open.
+  std::string path = named;
+  if (is_link(named) && stat(named.c_str(), &st) == 0 && S_ISREG(st.st_mode)) {
+    const std::unique_ptr<char, void (*)(void*)> target(realpath(named.c_str(), nullptr), std::free);
+    if (target && access(parent_of(target.get()).c_str(), W_OK | X_OK) == 0) path = target.get();
+  }
   const bool there = lstat(path.c_str(), &st) == 0;
   if (there && written_in_place(st)) {
     FileHandle file = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
@@ -283,6 +294,10 @@ void remove_all(const std::string& path) {
 }
 
 bool path_exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+bool is_link(const std::string& path) {
+  struct stat st {};
+  return lstat(path.c_str(), &st) == 0 && S_ISLNK(st.st_mode);
+}
 
 std::string temp_directory() {
   const char* path = std::getenv("TMPDIR");

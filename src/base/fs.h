@@ -93,7 +93,8 @@ void check_writable(const std::string& path);
 void make_directories(const std::string& path);  // mode 0700 for those it makes; Error(io)
 void remove_all(const std::string& path);        // quiet: what cannot be removed stays
 bool path_exists(const std::string& path);
-std::string temp_directory();  // TMPDIR or /tmp
+bool is_link(const std::string& path);  // a symbolic one
+std::string temp_directory();           // TMPDIR or /tmp
 // TESSERA_CACHE_DIR, else $XDG_CACHE_HOME/tessera, else ~/.cache/tessera; "" when none of them is set.
 std::string user_cache_directory();
 void touch(const std::string& path);  // quiet

@@ -24,7 +24,7 @@ void write_line(std::string_view level, std::string_view text) {
 
 // Never destroyed: threads may log while the process ends.
 struct Sink {
-  std::mutex mutex;
+  std::recursive_mutex mutex;  // a callback may set another one
   LogSink function;
 };
 Sink& sink() {
@@ -52,9 +52,20 @@ LogLevel log_level() {
 
 void log(LogLevel level, std::string_view text) {
   if (level == LogLevel::quiet || level > log_level()) return;
-  {
+  thread_local bool calling = false;
+  if (!calling) {
     std::lock_guard lock(sink().mutex);
-    if (sink().function) return sink().function(level, text);
+    if (const LogSink function = sink().function) {
+      calling = true;  // what happens in the callback goes to standard error
+      try {
+        function(level, text);
+      } catch (...) {
+        calling = false;
+        throw;
+      }
+      calling = false;
+      return;
+    }
   }
   write_line(kLevels[static_cast<size_t>(level)], text);
 }
@@ -66,7 +77,7 @@ void set_log_sink(LogSink function) {
 
 bool warn_once(std::string_view key, std::string_view text) {
   static std::mutex mutex;
-  static std::set<std::string, std::less<>> seen;
+  static auto& seen = *new std::set<std::string, std::less<>>;  // for threads while the process ends
   {
     std::lock_guard lock(mutex);
     if (!seen.emplace(key).second) return false;

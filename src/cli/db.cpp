@@ -30,6 +30,10 @@ constexpr Option kOptions[] = {
 MeasurementFilter filter(const Invocation& call) {
   MeasurementFilter f{call.value("--arch"), call.value("--problem"), call.value("--config-is"),
                       call.value("--outcome")};
+  try {  // a whole problem is stored as it prints, defaults and all
+    if (f.problem.find_first_of("*?[") == f.problem.npos && !f.problem.empty())
+      f.problem = to_string(Problem::parse(f.problem));
+  } catch (const Error&) {}  // a pattern then, that matches nothing but itself
   if (!f.outcome.empty()) {
     try {
       parse_sweep_outcome(f.outcome);

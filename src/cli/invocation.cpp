@@ -66,7 +66,10 @@ int64_t Invocation::integer(std::string_view option, int64_t otherwise, int64_t 
 double Invocation::number(std::string_view option, double otherwise) const {
   if (!has(option)) return otherwise;
   const auto v = parse_number(value(option));
-  if (!v || *v < 0) throw UsageError(std::string(option) + " takes a number, not '" + value(option) + "'");
+  if (!v || *v < 0 || *v > static_cast<double>(kMostOfInteger)) {
+    throw UsageError(std::string(option) + " takes a number from 0 to " + std::to_string(kMostOfInteger) +
+                     ", not '" + value(option) + "'");
+  }
   return *v;
 }
 

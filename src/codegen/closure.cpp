@@ -74,7 +74,8 @@ struct Stored {
 
 Closure include_closure(std::string_view header) {
   static std::mutex mutex;
-  static std::map<std::string, Stored, std::less<>> stored;  // nodes stay where they are
+  // Nodes stay where they are, while the process ends too: threads may still be at work.
+  static auto& stored = *new std::map<std::string, Stored, std::less<>>;
   std::lock_guard lock(mutex);
   auto found = stored.find(header);
   if (found == stored.end()) {

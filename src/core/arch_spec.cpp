@@ -69,7 +69,7 @@ int64_t ArchSpec::smem_limit(Pipeline p, int double_buffer) const {
 }
 
 std::span<const ArchSpec> all_archs() {
-  static const std::vector<ArchSpec> archs = load_all();
+  static const auto& archs = *new std::vector<ArchSpec>(load_all());  // for threads while the process ends
   return archs;
 }
 

@@ -45,7 +45,10 @@ int64_t joined_pixels(const GemmView& v, const KernelConfig& c, const GroupsShap
   const bool alike = w.taps == 1 && w.step == 1 && w.divide == 1 && w.shift == 0 && w.size == w.positions;
   const bool takes_d = std::any_of(v.epilogue.begin(), v.epilogue.end(),
                                    [](const EpilogueStep& step) { return info(step.kind).takes_d; });
-  if (v.groups > 1 || v.b.patches || !alike || takes_d || vector % s.outer != 0 || s.steps > vector) return 1;
+  // What is packed serves every epilogue, so its order may not depend on one.
+  if (v.groups > 1 || v.b.patches || v.b_prepacked || !alike || takes_d || vector % s.outer != 0 ||
+      s.steps > vector)
+    return 1;
   const int lanes = tsr::groups_lanes(static_cast<int>(s.steps), static_cast<int>(s.outer),
                                       static_cast<int>(vector), c.inst_k > 1);
   const int64_t pixels = vector / s.outer;
@@ -144,8 +147,10 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
   if (s.joined > 1) {
     s.axes[2].size /= s.joined;
     s.axes[2].positions /= s.joined;
-  } else if (v.groups == 1 && !s.gradient && s.outer <= vector / 2 && (w.spread < 0 || pixels_alike(v)))
+  } else if (v.groups == 1 && !s.gradient && s.outer <= vector / 2 &&
+             (w.spread < 0 || (pixels_alike(v) && !v.b_prepacked))) {
     choose_block(s, v, vector);
+  }
   if (s.blocked) {
     const BlockAxis h = block_axis(s.axes[1], s.block_h), columns = block_axis(s.axes[2], s.block_w);
     s.first_h = h.first;

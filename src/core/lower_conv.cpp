@@ -1,5 +1,7 @@
 #include "core/lower_conv.h"
 
+#include <algorithm>
+
 #include "core/tile_math.h"
 
 namespace tessera {
@@ -48,6 +50,9 @@ class Lowering {
     for (size_t i = 0; i < kAxes; ++i) out[i] = c_.out(static_cast<int>(i));
     x_ = {c_.in, c_.n, c_.g, c_.c};
     y_ = {out, c_.n, c_.g, c_.k};
+    // A stride past the padded input gives one output, as the shortest such does: loops go over the strides.
+    for (size_t i = 0; i < kAxes; ++i)
+      c_.stride[i] = std::min(c_.stride[i], c_.in[i] + c_.pad_lo[i] + c_.pad_hi[i]);
     taps_ = product(c_.filter);
     pointwise_ = taps_ == 1 && product(c_.stride) == 1 && product(out) == product(c_.in);
     for (size_t i = 0; i < kAxes; ++i) pointwise_ &= c_.pad_lo[i] == 0 && c_.pad_hi[i] == 0;
@@ -153,7 +158,7 @@ class Lowering {
   }
 
   const Problem& p_;
-  const ConvShape& c_;
+  ConvShape c_;
   Tensor x_, y_;
   int64_t taps_;
   bool pointwise_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <span>
 #include <vector>
 
 #include "base/text.h"
@@ -146,7 +147,8 @@ Field factor_field(std::string_view key, double default_value) {
 // In the order they print. What gives another field its default comes before it: `in` before the other axes,
 // dtype before out and d.
 const std::vector<Field>& fields() {
-  static const std::vector<Field> table = {
+  static const auto& table = *new std::vector<Field>{
+      // for threads while the process ends
       gemm_extent<&Problem::m>("m"),
       gemm_extent<&Problem::n>("n"),
       gemm_extent<&Problem::k>("k"),
@@ -291,7 +293,8 @@ std::string to_string(const Problem& p) {
 }
 
 uint64_t hash(const Problem& p) {
-  // Multiply-xorshift over the fields (splitmix64's finaliser): a table index, not a stable identity.
+  // Multiply-xorshift over the fields (splitmix64's finaliser): the same in every process that this version
+  // of the library runs in, and no longer.
   uint64_t h = 0x9e3779b97f4a7c15u;
   auto mix = [&h](uint64_t v) {
     h = (h ^ v) * 0xbf58476d1ce4e5b9u;
@@ -313,7 +316,9 @@ uint64_t hash(const Problem& p) {
   // Adding zero makes -0 and 0, which are equal, one.
   mix(std::bit_cast<uint64_t>(p.alpha + 0.0));
   mix(std::bit_cast<uint64_t>(p.beta + 0.0));
-  for (const EpilogueStep& step : p.epilogue) {
+  // Not validated yet: the count may be anything.
+  const int steps = std::clamp(p.epilogue.count, 0, Epilogue::kMaxSteps);
+  for (const EpilogueStep& step : std::span(p.epilogue.steps).first(static_cast<size_t>(steps))) {
     mix(uint64_t(step.kind));
     mix(uint64_t(std::bit_cast<uint32_t>(step.params[0] + 0.0f)) << 32 |
         std::bit_cast<uint32_t>(step.params[1] + 0.0f));

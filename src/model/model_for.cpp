@@ -37,7 +37,8 @@ std::vector<ModelPtr> shipped_models(const std::string& arch, const std::string&
 template <class Read>
 const std::vector<ModelPtr>& read_once(const std::string& key, const Read& read) {
   static std::mutex mutex;
-  static std::map<std::string, std::vector<ModelPtr>> known;
+  static auto& known =
+      *new std::map<std::string, std::vector<ModelPtr>>;  // for threads while the process ends
   std::lock_guard lock(mutex);
   const auto found = known.find(key);
   return found != known.end() ? found->second : known.emplace(key, read()).first->second;

@@ -6,9 +6,12 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
 
 #include "base/interrupt.h"
+#include "base/log.h"
 
 namespace tessera {
 
@@ -43,7 +46,7 @@ struct Background::State {
 Background::Background() : state_(new State) {}
 
 Background::~Background() {
-  if (state_->owner != getpid()) return;
+  if (state_->owner != getpid()) return;  // the thread is another process's
   {
     std::lock_guard lock(state_->mutex);
     state_->stop = true;
@@ -53,6 +56,8 @@ Background::~Background() {
 }
 
 void Background::add(std::function<void()> job) {
+  if (state_->owner != getpid())
+    state_ = new State;  // of a child process: what the parent had is the parent's
   State& s = *state_;
   std::lock_guard lock(s.mutex);
   if (s.stop) return;
@@ -60,7 +65,14 @@ void Background::add(std::function<void()> job) {
   if (s.running) return;
   if (s.thread.joinable()) s.thread.join();  // it let go of the mutex for good
   s.running = true;
-  s.thread = std::thread([&s] { s.work(); });
+  try {
+    s.thread = std::thread([&s] { s.work(); });
+  } catch (const std::system_error& e) {  // no more threads: what is there serves
+    s.running = false;
+    s.jobs.clear();
+    s.idle.notify_all();
+    log(LogLevel::info, std::string("nothing is timed in the background: ") + e.what());
+  }
 }
 
 size_t Background::pending() const {

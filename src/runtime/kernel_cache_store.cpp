@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "base/fs.h"
 #include "base/hash.h"
@@ -34,6 +35,20 @@ bool is_fan_out(std::string_view name) {
   return name.size() == 2 && name.find_first_not_of("0123456789abcdef") == name.npos;
 }
 
+bool is_hex(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
+// What the cache names so itself, and nothing that somebody else keeps in the same directory: UNIT.COMPILER.
+bool is_entry(std::string_view name) {
+  const size_t dot = name.find('.');
+  return dot != name.npos && dot >= 32 && is_hex(name.substr(0, dot)) && is_hex(name.substr(dot + 1));
+}
+bool is_failure(std::string_view name) {
+  constexpr std::string_view kEnd = ".json";
+  return name.ends_with(kEnd) && is_entry(name.substr(0, name.size() - kEnd.size()));
+}
+
 EntryMeta parse_meta(std::string_view text) {
   const Json j = Json::parse(text, "meta.json");
   if (j.at("version").as_int() != kVersion)
@@ -56,9 +71,11 @@ struct Loaded {
 
 Loaded load(const std::string& path) {
   Loaded out;
+  errno = 0;
   auto meta = try_read_file(path + kMetaFile);
   auto bytes = meta ? try_read_file(path + kBinaryFile) : std::nullopt;
   if (!meta || !bytes) {
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) return out;  // says nothing about the entry
     if (path_exists(path)) out.why = meta ? "kernel.so is missing" : "meta.json is missing";
     return out;
   }
@@ -199,10 +216,12 @@ std::string CacheStore::lock_path(const std::string& entry) const {
 std::vector<CacheStore::Entry> CacheStore::entries() const {
   std::vector<Entry> all;
   for (const std::string& first : list_directory(root_)) {
-    if (!is_fan_out(first)) continue;
+    if (!is_fan_out(first) || is_link(root_ + '/' + first)) continue;
     for (const std::string& second : list_directory(root_ + '/' + first)) {
       const std::string folder = root_ + '/' + first + '/' + second;
+      if (!is_fan_out(second) || is_link(folder)) continue;
       for (const std::string& name : list_directory(folder)) {
+        if (!is_entry(name)) continue;
         const std::string path = folder + '/' + name;
         const auto stamp = file_stamp(path + kMetaFile);
         all.push_back({name, path, disk_usage(path), stamp ? stamp->modified_ns : 0});
@@ -212,7 +231,10 @@ std::vector<CacheStore::Entry> CacheStore::entries() const {
   return all;
 }
 
-size_t CacheStore::failures() const { return list_directory(root_ + kFailed).size(); }
+size_t CacheStore::failures() const {
+  const auto names = list_directory(root_ + kFailed);
+  return static_cast<size_t>(std::count_if(names.begin(), names.end(), is_failure));
+}
 
 std::string CacheStore::why_damaged(const Entry& entry) const {
   const Loaded loaded = load(entry.path);
@@ -234,19 +256,22 @@ void CacheStore::discard_path(const std::string& path) const {
 void CacheStore::sweep() const {
   for (const std::string& name : list_directory(root_ + kScratch)) {
     const std::string path = root_ + kScratch + "/" + name;
-    if (name.find(".log") == name.npos && is_abandoned_temp_dir(path)) remove_all(path);
+    if (is_abandoned_temp_dir(path)) remove_all(path);
   }
   for (const std::string& name : list_directory(root_ + kLocks)) {
     const std::string path = root_ + kLocks + "/" + name;
+    if (!is_entry(name)) continue;
     // Whoever locks a removed file builds beside another one at worst, and publishing settles that.
     if (FileLock lock = FileLock::try_lock(path)) remove_all(path);
   }
 }
 
 void CacheStore::forget_failures() const {
-  remove_all(root_ + kFailed);
+  for (const std::string& name : list_directory(root_ + kFailed)) {
+    if (is_failure(name)) remove_all(root_ + kFailed + "/" + name);
+  }
   for (const std::string& name : list_directory(root_ + kScratch)) {
-    if (name.find(".log") != name.npos) remove_all(root_ + kScratch + "/" + name);
+    if (name.starts_with("tsr_") && name.ends_with(".log")) remove_all(root_ + kScratch + "/" + name);
   }
 }
 

@@ -74,9 +74,9 @@ FamilyPlan::FamilyPlan(Family f) : space(&family_space(f)), ready(space->knobs.s
 }
 
 const FamilyPlan& family_plan(Family f) {
-  static const std::vector<FamilyPlan> plans = [] {
-    std::vector<FamilyPlan> out;
-    for (const FamilyInfo& row : families()) out.emplace_back(row.family);
+  static const auto& plans = *[] {  // for threads while the process ends
+    auto* out = new std::vector<FamilyPlan>;
+    for (const FamilyInfo& row : families()) out->emplace_back(row.family);
     return out;
   }();
   return plans[static_cast<size_t>(f)];

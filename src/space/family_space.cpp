@@ -171,7 +171,8 @@ FamilySpace parse_family_space(std::string_view json_text, std::string_view orig
 }
 
 const FamilySpace& family_space(Family f) {
-  static const std::vector<FamilySpace> spaces = load_all();
+  static const auto& spaces =
+      *new std::vector<FamilySpace>(load_all());  // for threads while the process ends
   return spaces[static_cast<size_t>(f)];
 }
 

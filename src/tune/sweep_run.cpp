@@ -68,6 +68,11 @@ SweepSummary run_sweep(const std::string& directory, const SweepOptions& options
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   SweepPlan plan = read_sweep_plan(directory);
+  if (plan.device.starts_with("null:")) {
+    throw Error(ErrorCode::unsupported,
+                "the plan is for device " + plan.device + ", which only plans and runs nothing",
+                "make the plan on the machine that is to be measured, without --device");
+  }
   const std::unique_ptr<Backend> backend = make_backend(plan.device, plan.threads);
   check_device(plan, *backend);
   check_cores(plan, options, backend->arch());

@@ -58,6 +58,11 @@ const Readers kReaders[] = {
      "conv_fwd n=5 g=40 c=1 k=1 in=9x9 filter=3x3 stride=2x2 dtype=f32 prepack=b epilogue=relu"},
     {"conv_bwd_data n=1 c=16 k=24 in=9x9 filter=3x3 stride=2x2 pad=1x1 dtype=bf16 prepack=b",
      "conv_bwd_data n=4 c=16 k=24 in=9x9 filter=3x3 stride=2x2 pad=1x1 dtype=bf16 prepack=b"},
+    // Few results of one group: pixels share vectors, in the same way whatever the epilogue reads.
+    {"conv_fwd n=2 c=4 k=4 in=8x8 filter=3x1 pad=1x0 dtype=f32 prepack=b",
+     "conv_fwd n=1 c=4 k=4 in=8x8 filter=3x1 pad=1x0 dtype=f32 prepack=b epilogue=add"},
+    {"conv_fwd n=2 c=3 k=2 in=8x8 filter=3x3 pad=1x1 dtype=f32 prepack=b",
+     "conv_fwd n=1 c=3 k=2 in=8x8 filter=3x3 pad=1x1 dtype=f32 prepack=b epilogue=bias"},
     {"conv_fwd n=1 c=3 k=16 in=9x9 filter=3x3 dtype=f32 layout=channels_first prepack=b",
      "conv_fwd n=3 c=3 k=16 in=9x9 filter=3x3 dtype=f32 layout=channels_first prepack=b"},
 };
@@ -85,6 +90,32 @@ TEST(PackedSeal, WhatIsPackedServesOtherMAndEpilogues) {
       EXPECT_NO_THROW(other->run(with));
     }
     EXPECT_GT(common, 0) << r.one;
+  }
+}
+
+// The leading dimension is of the layout's lines, with a k of 1 too, where strides do not tell rows from
+// columns.
+TEST(PackedSeal, LeadingDimensionsOfOneRow) {
+  for (const char* layout : {"rcr", "rrr"}) {
+    const std::string problem = std::string("gemm m=1 n=3 k=1 dtype=f32 prepack=b layout=") + layout;
+    const bool rows = std::string(layout) == "rrr";
+    for (const KernelConfig& config : configs_of(problem)) {
+      SCOPED_TRACE(problem + " | " + to_string(config));
+      const auto kernel = kernel_of(problem, config);
+      for (int64_t ldb : {1, 3, 5}) {
+        if (rows && ldb < 3) continue;
+        std::vector<float> b(16, 100.0f);
+        for (int64_t j = 0; j < 3; ++j)
+          b[static_cast<size_t>(rows ? j : j * ldb)] = static_cast<float>(j + 1);
+        std::vector<char> packed(kernel->packed_b_bytes());
+        kernel->pack_b(b.data(), packed.data(), ldb);
+        const float a = 2;
+        float c[3] = {};
+        kernel->run({.a = &a, .b = packed.data(), .c = c});
+        for (int j = 0; j < 3; ++j) EXPECT_EQ(c[j], 2.0f * static_cast<float>(j + 1)) << "ldb=" << ldb;
+      }
+      break;  // what packs is the same for all tiles of a family
+    }
   }
 }
 

@@ -7,8 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <thread>
 
 #include "tessera/error.h"
@@ -159,11 +162,29 @@ TEST_F(Fs, TempDirsOfDeadProcessesAreAbandoned) {
   const auto names = list_directory(dir_.path());
   ASSERT_EQ(names.size(), 1u);
   EXPECT_TRUE(is_abandoned_temp_dir(at(names[0])));
-  make_directories(at("otherhost-1-00"));
-  EXPECT_FALSE(is_abandoned_temp_dir(at("otherhost-1-00")));
+  make_directories(at("otherhost-1-00000000deadbeef"));
+  EXPECT_FALSE(is_abandoned_temp_dir(at("otherhost-1-00000000deadbeef")));
   const timespec old[2] = {{1000, 0}, {1000, 0}};
-  utimensat(AT_FDCWD, at("otherhost-1-00").c_str(), old, 0);
-  EXPECT_TRUE(is_abandoned_temp_dir(at("otherhost-1-00")));
+  utimensat(AT_FDCWD, at("otherhost-1-00000000deadbeef").c_str(), old, 0);
+  EXPECT_TRUE(is_abandoned_temp_dir(at("otherhost-1-00000000deadbeef")));
+  for (const char* theirs : {"data", "otherhost-1-00", "a-b-c", "otherhost-x-00000000deadbeef"}) {
+    make_directories(at(theirs));
+    utimensat(AT_FDCWD, at(theirs).c_str(), old, 0);
+    EXPECT_FALSE(is_abandoned_temp_dir(at(theirs))) << theirs;
+  }
+}
+
+// A file that is a link stays one, and what it led to is not written into: others may have it open.
+TEST_F(Fs, WhatALinkLeadsToIsReplacedAsAWhole) {
+  write_file(at("real"), "old text");
+  ASSERT_EQ(symlink("real", at("link").c_str()), 0);
+  const std::unique_ptr<FILE, int (*)(FILE*)> open(fopen(at("real").c_str(), "r"), fclose);
+  write_file_whole(at("link"), "new");
+  EXPECT_TRUE(is_link(at("link")));
+  EXPECT_EQ(read_file(at("real")), "new");
+  std::array<char, 16> seen{};
+  EXPECT_EQ(fread(seen.data(), 1, seen.size(), open.get()), 8u);
+  EXPECT_STREQ(seen.data(), "old text");
 }
 
 TEST_F(Fs, LocksExclude) {

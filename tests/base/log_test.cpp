@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace tessera {
 namespace {
@@ -15,6 +16,23 @@ TEST(Log, WarnsOncePerKey) {
   const std::string text = testing::internal::GetCapturedStderr();
   if (log_level() < LogLevel::warn) return;
   EXPECT_EQ(text, "tessera: warn: first\ntessera: warn: third\n");
+}
+
+// What a callback says itself goes to standard error, and it may set another one.
+TEST(Log, CallbacksMayLogAndSetAnother) {
+  if (log_level() < LogLevel::warn) GTEST_SKIP() << "TESSERA_LOG is quiet";
+  std::vector<std::string> heard;
+  set_log_sink([&](LogLevel, std::string_view text) {
+    heard.emplace_back(text);
+    log(LogLevel::warn, "from within");
+    set_log_sink([&](LogLevel, std::string_view other) { heard.push_back("second " + std::string(other)); });
+  });
+  testing::internal::CaptureStderr();
+  log(LogLevel::warn, "one");
+  log(LogLevel::warn, "two");
+  set_log_sink({});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "tessera: warn: from within\n");
+  EXPECT_EQ(heard, (std::vector<std::string>{"one", "second two"}));
 }
 
 TEST(Log, ShowsWhatTheLevelAllows) {

@@ -266,6 +266,7 @@ TEST(Cli, OutputThatDoesNotArriveIsAnError) {
 }
 
 TEST(Cli, HelpNamesEveryCommandAndCompletionToo) {
+  for (const char* asked : {"--help", "-h", ""}) EXPECT_EQ(text_of(asked), text_of("help")) << asked;
   const std::string help = text_of("help");
   const std::string bash = text_of("completion bash"), zsh = text_of("completion zsh"),
                     fish = text_of("completion fish");

@@ -87,6 +87,18 @@ TEST_F(Options, ContradictionsAreRefused) {
   refused("explain " + kPlain + "--time --arch gfx942", "runs no kernels that could be timed");
 }
 
+TEST_F(Options, ADataFileSaysWhatItIsOf) {
+  write_file(path("own.times"),
+             "{\"version\":1,\"arch\":\"x86_avx2\",\"units\":1,\"processor\":\"p\",\"operation\":\"gemm\"}\n"
+             "config cpu_packed tile=4x16 inst=1x8x1\nconfig cpu_packed tile=6x16 inst=1x8x1\n"
+             "problem gemm m=64 n=64 k=64 dtype=f32 layout=rcr\n0 3 1 2\n");
+  const std::string train = "train --out " + path("own.model") + " --data " + path("own.times");
+  refused(train + " --operation conv_fwd", "is of gemm");
+  refused(train + " --arch x86_zen4", "is of x86_avx2");
+  refused(train + " --units 16", "is of 1");
+  refused(train + " --db x.sqlite", "the measurements come from one of them");
+}
+
 TEST_F(Options, NumbersHaveRanges) {
   refused("run " + kPlain + "--threads 4294967296", "--threads takes a whole number from 0 to 4096");
   refused("run " + kPlain + "--threads 99999999", "from 0 to 4096");
@@ -96,6 +108,8 @@ TEST_F(Options, NumbersHaveRanges) {
   refused("build " + kPlain + "--jobs 3000000000", "--jobs takes a whole number from 0 to");
   refused("generate --dtype f32 --out x --jobs 3000000000", "--jobs takes a whole number from 0 to");
   refused("sweep run " + path("a") + " --jobs 3000000000", "--jobs takes a whole number from 0 to");
+  refused("sweep run " + path("a") + " --limit-s 1e18", "--limit-s takes a number from 0 to 1000000000");
+  refused("run " + kPlain + "--budget-ms -1", "takes a number from 0 to");
   refused("sweep run " + path("a") + " --repeat 4294967297", "--repeat takes a whole number from 0 to");
   json_of("run " + kPlain + "--threads 1 --budget-ms 0 --seed 9223372036854775807");
 }

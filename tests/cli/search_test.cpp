@@ -33,6 +33,9 @@ TEST(Search, DecidesInTheDatabaseThatIsNamed) {
   EXPECT_EQ(choice.at("source").as_string(), "tuned");
   EXPECT_EQ(choice.at("config"), found.at("best").at("config"));
   EXPECT_EQ(json_of("db query" + db).at("found").as_int(), 3);
+  // As typed, and as it is stored.
+  EXPECT_EQ(json_of(std::string("db query --problem ") + kProblem + db).at("found").as_int(), 3);
+  EXPECT_EQ(json_of("db query --problem '*dtype=f32*'" + db).at("found").as_int(), 3);
 }
 
 TEST(Search, WrongWordsAreRefused) {

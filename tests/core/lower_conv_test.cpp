@@ -36,6 +36,21 @@ TEST(LowerConv, SizesOfTheThreeDirections) {
   EXPECT_EQ(fwd.d_strides.row_group, 5);
 }
 
+// A stride past the padded input gives one output: loops over strides end where the input does.
+TEST(LowerConv, StridesEndWithTheInput) {
+  for (const char* op : {"conv_fwd", "conv_bwd_data", "conv_bwd_weight"}) {
+    const std::string rest = " c=8 k=8 in=9x9 filter=3x3 pad=1x1 dtype=f32 stride=2x";
+    const GemmView far = lower(Problem::parse(op + rest + "9223372036854775807")),
+                   near = lower(Problem::parse(op + rest + "11"));
+    EXPECT_EQ(far.m, near.m);
+    ASSERT_TRUE(far.window);
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(far.window->axes[i].step, near.window->axes[i].step) << op;
+      EXPECT_EQ(far.window->axes[i].divide, near.window->axes[i].divide) << op;
+    }
+  }
+}
+
 TEST(LowerConv, PointwiseIsAPlainProductOfEveryGroup) {
   for (const char* op : {"conv_fwd", "conv_bwd_data", "conv_bwd_weight"}) {
     const GemmView v = view(std::string(op) + " n=2 g=3 c=4 k=5 in=9x8 filter=1x1 dtype=f32");

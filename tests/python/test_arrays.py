@@ -195,3 +195,15 @@ def test_bad_outputs_are_refused_untouched(dispatcher):
     with pytest.raises(tessera.BadInput, match="overlaps"):
         tessera.gemm(square, square.copy(), square, dispatcher=dispatcher)
     assert (square == before).all()
+
+
+def test_beta_wants_something_to_scale(dispatcher):
+    a, b = floats(4, 5), floats(5, 6)
+    with pytest.raises(tessera.BadInput, match="no out to scale"):
+        tessera.gemm(a, b, beta=1, dispatcher=dispatcher)
+    close(tessera.gemm(a, b, beta=0, dispatcher=dispatcher), a, b)
+    out = np.zeros((4, 6), np.float32)
+    close(tessera.gemm(a, b, out, beta=1, dispatcher=dispatcher), a, b)
+    x, w = floats(1, 5, 5, 8), floats(4, 3, 3, 8)
+    with pytest.raises(tessera.BadInput, match="no out to scale"):
+        tessera.conv(x, w, beta=0.5, dispatcher=dispatcher)

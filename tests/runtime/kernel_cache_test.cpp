@@ -136,6 +136,49 @@ TEST_F(Cache, ClearRemovesEverything) {
   EXPECT_EQ(get(unit("a")), From::compiled);
 }
 
+// A directory that holds somebody else's files too loses none of them, whatever their age and wherever links
+// lead.
+TEST_F(Cache, WhatIsNotTheCachesStays) {
+  get(unit("a"));
+  const std::string root = root_;
+  make_directories(root + "/elsewhere/old-data");
+  make_directories(root + "/db/12");
+  for (const char* name : {"/elsewhere/data.txt", "/elsewhere/x.log", "/elsewhere/old-data/b",
+                           "/db/12/0001.sql", "/db/notes", "/locks/mine", "/failed/report.json"}) {
+    make_directories(root + name);  // of any kind: files are under less danger than directories
+    const timespec old[2] = {{1000, 0}, {1000, 0}};
+    utimensat(AT_FDCWD, (root + name).c_str(), old, 0);
+  }
+  remove_all(root + "/scratch");
+  ASSERT_EQ(symlink("elsewhere", (root + "/scratch").c_str()), 0);
+  KernelCache::Options options;
+  options.max_bytes = 1;
+  get(unit("b"));
+  cache(options).get_or_build(unit("c"), backend_);
+  cache().collect(1);
+  cache().clear();
+  for (const char* name : {"/elsewhere/data.txt", "/elsewhere/x.log", "/elsewhere/old-data/b",
+                           "/db/12/0001.sql", "/db/notes", "/locks/mine", "/failed/report.json"})
+    EXPECT_TRUE(path_exists(root + name)) << name;
+}
+
+// Where there are no descriptors left nothing is said about an entry.
+TEST_F(Cache, WithoutDescriptorsEntriesStay) {
+  get(unit("a"));
+  const std::string entries = cache().stats().at("entries").dump();
+  const pid_t child = fork();
+  if (child == 0) {
+    while (open("/dev/null", O_RDONLY) >= 0) {}
+    try {
+      cache().get_or_build(unit("a"), backend_);
+    } catch (const Error&) {}
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(cache().stats().at("entries").dump(), entries);
+  EXPECT_EQ(get(unit("a")), From::disk);
+}
+
 TEST_F(Cache, PacksServeWithoutCompilerOrCache) {
   const CacheResult built = cache().get_or_build(unit("a"), backend_);
   PackWriter writer;

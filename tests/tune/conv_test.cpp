@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "codegen/render.h"
 #include "runtime/kernel_cache.h"
+#include "space/rules.h"
 #include "space/space.h"
 #include "tune/peer.h"
 #include "tune/verify.h"
@@ -234,6 +235,29 @@ TEST(ConvLimits, GradientOfInputBeyond32BitOffsets) {
   float out[3] = {};
   kernels.make(p, legal[0])->run({.a = gradient.data(), .b = &filter, .c = out});
   for (int i = 0; i < 3; ++i) EXPECT_EQ(out[i], 3.0f * static_cast<float>(i + 1));
+}
+
+// Panels wider than any that the space lists are legal too; taps beyond the image are zeros to their full
+// width.
+TEST(ConvLimits, TilesMayBeWiderThanThoseListed) {
+  Kernels kernels;
+  int legal = 0;
+  for (const char* problem : {"conv_bwd_weight n=1 c=256 k=4 in=4x4 filter=3x3 pad=1x1 dtype=f32",
+                              "conv_bwd_weight n=1 c=440 k=3 in=4x4 filter=3x3 pad=1x1 dtype=f32"}) {
+    for (const char* tile : {"1x128", "1x256", "1x432"}) {
+      const Problem p = Problem::parse(problem);
+      const auto config = KernelConfig::parse(std::string("cpu_packed inst=1x16x1 tile=") + tile);
+      ASSERT_TRUE(config);
+      if (rejected_by(lower(p), *config, kernels.arch())) continue;
+      ++legal;
+      Operands operands(p, FillKind::integers);
+      operands.reset_c();
+      const auto kernel = kernels.make(p, *config);
+      kernel->run(operands.bind(*kernel));
+      EXPECT_EQ(Verifier(operands).check().failure, "") << problem << ' ' << tile;
+    }
+  }
+  EXPECT_EQ(legal, kernels.arch().vector_bits == 512 ? 6 : 0);
 }
 
 TEST(ConvLimits, AMillionTermsInOneSum) {

@@ -1,6 +1,9 @@
 #include "tune/database.h"
 
 #include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/fs.h"
 #include "tessera/error.h"
@@ -48,6 +51,26 @@ TEST_F(DatabaseFile, GivesBackWhatWasAdded) {
   db.each({.config = "* tile=6x64 *", .outcome = "ok"}, [&](const Measurement&) { ++matching; });
   EXPECT_EQ(matching, 1u);
   EXPECT_TRUE(db.verify().empty());
+}
+
+// A database of a program that had fewer knobs takes measurements of this one's.
+TEST_F(DatabaseFile, GetsTheKnobsThatItLacks) {
+  { Database db(path_, Mode::write); }
+  sqlite3* raw = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &raw), SQLITE_OK);
+  for (const char* sql : {"ALTER TABLE config DROP COLUMN split_k", "ALTER TABLE config DROP COLUMN tile_n"})
+    ASSERT_EQ(sqlite3_exec(raw, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(raw);
+  sqlite3_close(raw);
+  Database db(path_, Mode::write);
+  EXPECT_EQ(db.add({measured(kSlow, 3)}), 1u);
+  EXPECT_TRUE(db.verify().empty());
+}
+
+TEST_F(DatabaseFile, AFileThatMayNotBeWrittenIsRefusedWhenItIsOpened) {
+  { Database db(path_, Mode::write); }
+  chmod(path_.c_str(), 0444);
+  if (access(path_.c_str(), W_OK) == 0) GTEST_SKIP() << "this user may write anything";
+  EXPECT_THROW(Database(path_, Mode::write), Error);
 }
 
 TEST_F(DatabaseFile, BestGoesByTheLatestRightMeasurement) {

@@ -114,7 +114,7 @@ std::string identity_of(const std::vector<std::string>& command, const FileStamp
 
 CppCompiler with_command(std::vector<std::string> command, const std::string& path) {
   static std::mutex mutex;
-  static std::map<std::string, std::string> identities;
+  static auto& identities = *new std::map<std::string, std::string>;  // for threads while the process ends
   CppCompiler found;
   command[0] = path;
   const FileStamp stamp = file_stamp(path).value_or(FileStamp{});
