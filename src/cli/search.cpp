@@ -37,7 +37,8 @@ int run(const Invocation& call) {
                         .budget = static_cast<size_t>(call.integer("--budget", 32, 1)),
                         .seed = static_cast<uint64_t>(call.integer("--seed", 1, 0, Invocation::kMostSeed)),
                         .sweep = sweep_options(words)};
-  const std::string database = call.database();
+  const std::string database =
+      call.has("--db") ? call.database() : "";                       // a look leaves nothing behind unasked
   if (!database.empty()) Database(database, Database::Mode::write);  // refused now, not after the work
   finish_step_on_interrupt();
   SearchResult found;
