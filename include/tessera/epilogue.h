@@ -9,26 +9,13 @@
 
 namespace tessera {
 
+// clang-format off
 enum class EpilogueKind : uint8_t {
-  bias,
-  add,
-  add_row,
-  add_col,
-  mul,
-  mul_row,
-  mul_col,  // take a D tensor
-  scale,
-  relu,
-  leaky_relu,
-  gelu,
-  gelu_tanh,
-  silu,
-  sigmoid,
-  tanh,  // element-wise
-  hardswish,
-  clamp,
-  quant
+  bias, add, add_row, add_col, mul, mul_row, mul_col,              // take a D tensor
+  scale, relu, leaky_relu, gelu, gelu_tanh, silu, sigmoid, tanh,   // element-wise
+  hardswish, clamp, quant,
 };
+// clang-format on
 inline constexpr int kEpilogueKindCount = 18;
 
 enum class Broadcast : uint8_t { none, row, column };  // full m x n; one row of n; one column of m

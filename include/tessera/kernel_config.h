@@ -13,7 +13,8 @@
 
 namespace tessera {
 
-// Values of the enumerated knobs. Text names are in kernel_config.cpp, in the same order.
+// Values of the enumerated knobs. Text names are in kernel_config.cpp, in the same order. New ones come last:
+// models learned from the numbers, and databases keep them.
 enum class Family : int {
   cpu_packed,
   cpu_direct,
@@ -47,11 +48,10 @@ enum class Pipeline : int {
   pingpong
 };
 enum class Scheduler : int { none, intrawave, interwave };
-enum class Store : int {
-  direct,
-  cshuffle
-};  // epilogue style: from registers, or rearranged through shared memory
-enum class Raster : int { along_n, along_m };  // which way consecutive blocks walk over C
+// How results leave: from registers, or rearranged through shared memory.
+enum class Store : int { direct, cshuffle };
+// Which way consecutive blocks walk over C.
+enum class Raster : int { along_n, along_m };
 
 // X(name, text key, default, doc). Fields in a row that share a key print joined by 'x': block=96x512x256.
 // Defaults are frozen: they are left out of the text, so changing one would rename stored configs.

@@ -1,10 +1,11 @@
 // A Problem is what the caller wants computed. It knows nothing of hardware.
 //
-//   gemm             C[b] = epilogue(alpha * A[b] B[b] + beta * C[b]),  A: m x k, B: k x n, C: m x n
-//   row-major, b < batch conv_fwd         C = epilogue(alpha * conv(A, B) + beta * C),  A: the input, B: the
-//   filter, C: the output conv_bwd_data    the gradient of the input,   A: that of the output, B: the filter,
-//   C: that of the input conv_bwd_weight  the gradient of the filter,  A: that of the output, B: the input,
-//   C: that of the filter
+// clang-format off
+//   gemm             C[b] = epilogue(alpha * A[b] B[b] + beta * C[b]); A: m x k, B: k x n, C: m x n row-major, b < batch
+//   conv_fwd         C = epilogue(alpha * conv(A, B) + beta * C); A: the input, B: the filter, C: the output
+//   conv_bwd_data    the gradient of the input; A: that of the output, B: the filter, C: that of the input
+//   conv_bwd_weight  the gradient of the filter; A: that of the output, B: the input, C: that of the filter
+// clang-format on
 //
 // Convolutions are grouped, 1- to 3-dimensional, and "conv" is the correlation of neural networks: no filter
 // is flipped. Layouts: N(spatial)GC, GK(filter)C, N(spatial)GK (channels_last), or NGC(spatial),

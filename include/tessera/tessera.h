@@ -169,9 +169,9 @@ TSR_API tsr_status tsr_measure(tsr_dispatcher* dispatcher, const char* problem, 
 
 enum {
   TSR_HAS_ALPHA = 1, /* alpha instead of the problem's */
-  TSR_HAS_BETA = 2,
-  TSR_UNCHECKED =
-      4 /* the caller has checked its buffers: null, misaligned or overlapping ones are undefined */
+  TSR_HAS_BETA = 2,  /* the same of beta */
+  /* The caller has checked its buffers: null, misaligned or overlapping ones are undefined. */
+  TSR_UNCHECKED = 4
 };
 
 #define TSR_MAX_D 5

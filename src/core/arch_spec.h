@@ -104,7 +104,8 @@ struct ArchSpec {
   std::array<int, 3> min_tile_preshuffle{1, 1, 1};  // the same with preshuffled B
   std::array<int, 3> tile_align_preshuffle{1, 1, 1};
 
-  // Fitted constants of the analytic model, by name; see src/model/analytic.cpp for their meaning and units.
+  // Fitted constants of the analytic model, by name; see src/model/work.h and the other heads there that
+  // name costs (tma_ws.h, cuda_blocks.h, amd_blocks.h) for their meaning and units.
   std::vector<std::pair<std::string, double>> costs;
 
   double cost(std::string_view name) const;  // Error(internal) when the file lacks it

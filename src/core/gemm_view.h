@@ -50,7 +50,6 @@ struct Operand {
   int64_t extent = 0;  // elements from the first to the last of all groups
 
   bool row_major() const { return col_stride == 1; }
-  bool col_major() const { return row_stride == 1; }
   int64_t leading() const { return row_major() ? row_stride : col_stride; }
   // Elements along the unit-stride axis.
   int64_t contiguous() const { return row_major() ? cols : rows; }

@@ -124,9 +124,8 @@ void check_given(const DispatcherOptions& o, bool given, Policy needs_it, std::s
 
 bool only_plans(const std::string& device) { return device.starts_with("null:"); }
 
-// So many are gone on with after a step of leading_configs(), and into the last one. On 15 shapes, six AMD
-// devices and three layouts in four types one in 16 has a best candidate elsewhere, predicted up to 7%
-// quicker: less than predictions err by.
+// So many are gone on with after a step of leading_configs(), and into the last one: what they miss at times
+// is predicted to be quicker by less than predictions err by (docs/selection.md).
 constexpr size_t kLeading = 32, kLeadingLast = 64;
 
 // Those among which the best predicted one is looked for, of tens of thousands.

@@ -23,7 +23,6 @@ constexpr uint32_t kCpuFamilies =
                Family::cpu_winograd, Family::cpu_scatter, Family::cpu_planes, Family::cpu_winograd_weight);
 constexpr uint32_t kAmdFamilies = family_set(Family::mfma, Family::wmma);
 constexpr uint32_t kCudaFamilies = family_set(Family::tma_ws, Family::cp_async, Family::simt, Family::gemv);
-constexpr uint32_t kGpuFamilies = kAmdFamilies | kCudaFamilies;
 
 constexpr uint64_t kAnyKnob = ~uint64_t{0};
 

@@ -82,16 +82,6 @@ class Search {
     double least = 0;         // cost of this and the later knobs, at the least
   };
 
-  double least_distance(size_t k) const {
-    const KnobSpace& knob = plan_.space->knobs[k];
-    if (knob.source->reads == 0 && !knobs_[k].steps.empty()) return knobs_[k].steps[0].distance;
-    double total = 0;
-    for (const ConfigField* f : knob.fields) {
-      if (!plausible(*f, wanted_.*f->member)) total += weight_of(*f);
-    }
-    return total;
-  }
-
   // The values of knob k: what its source offers, its list, and its own where that may be right.
   void fill(size_t k) {
     const KnobSpace& knob = plan_.space->knobs[k];

@@ -126,7 +126,6 @@ void cover(const KnobSpace& k, size_t part, int64_t extent, Out& out) {
 }
 
 TESSERA_SOURCE(cover_rows) { cover(k, 0, rows_of(v, c), out); }
-TESSERA_SOURCE(cover_cols) { cover(k, 1, cols_of(v, c), out); }
 
 // The same; widths whose C leaves in slices of 16 columns only where C is so flat or narrow that a whole
 // number of rounds is worth more.
@@ -344,9 +343,9 @@ constexpr ValueSource kSources[] = {
      "0, and 1 where blocks of C outnumber the compute units"},
     {"cover_rows", reads("swap_ab"), cover_rows,
      "listed values, the first number no larger than covers the rows"},
-    {"cover_cols", reads("swap_ab"), cover_cols,
-     "listed values, the second number no larger than covers the columns"},
-    {"wgmma_cols", reads("swap_ab"), wgmma_cols, "the same, some only where C is flat or narrow"},
+    {"wgmma_cols", reads("swap_ab"), wgmma_cols,
+     "listed values, the second number no larger than covers the columns, some only where C is flat or "
+     "narrow"},
     {"short_side", reads("block_m block_n swap_ab"), short_side,
      "the walk along the shorter side of C's grid of blocks", true},
     {"deepest", reads("block wave_m wave_groups cluster_k swap_ab"), deepest,

@@ -25,6 +25,9 @@ void CpuKernel::run(const Buffers& buffers) const {
   run_unchecked(buffers);
 }
 
+static_assert(tsr::EpilogueArgs::kMaxSteps == Epilogue::kMaxSteps &&
+              tsr::EpilogueArgs::kMaxD == Epilogue::kMaxD);
+
 void CpuKernel::set_steps(tsr::EpilogueArgs& e, const Buffers& buffers) const {
   int d = 0;
   for (int i = 0; i < view_.epilogue.count; ++i) {

@@ -1,6 +1,7 @@
 #include "backend/gpu/gpu_kernel.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "backend/check_buffers.h"
 #include "core/tile_math.h"
@@ -43,6 +44,9 @@ void GpuKernel::check_memory(const Buffers& buffers) const {
 void GpuKernel::pack_b_unchecked(const void*, void*, int64_t) const {
   throw Error(ErrorCode::unsupported, "this kernel takes B as it is", "leave prepack=b out of the problem");
 }
+
+static_assert(std::extent_v<decltype(tsr::GpuEpilogueArgs::d)> == Epilogue::kMaxD &&
+              std::extent_v<decltype(tsr::GpuEpilogueArgs::params)> == Epilogue::kMaxSteps);
 
 tsr::GpuEpilogueArgs GpuKernel::epilogue_args(const Buffers& buffers) const {
   tsr::GpuEpilogueArgs e{};
