@@ -8,6 +8,7 @@
 
 #include "backend/cuda/cuda_driver.h"
 #include "backend/cuda/nvrtc.h"
+#include "base/clock.h"
 #include "base/fs.h"
 #include "program.h"
 #include "tessera/dispatcher.h"
@@ -17,12 +18,6 @@
 namespace {
 
 using namespace tessera;
-using Clock = std::chrono::steady_clock;
-
-double us_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-}
-
 // Host time of one call, of batches that the device's queue takes at once.
 double per_call(const std::function<void()>& call, const std::function<void()>& wait) {
   constexpr int kCalls = 200, kBatches = 41;

@@ -46,7 +46,7 @@ def ratio(rows, key):
 def print_kinds(rows):
     tests = json.loads(SPLITS.read_text())["test"]
     unseen = lambda row: any(fnmatch.fnmatch(row["name"].split(".")[0], pattern) for pattern in tests)
-    print_head(["class", "problems", "of the best", "of its first choice", "of networks never seen", "of the best", "of its first choice"])
+    print_head(["class", "problems", "x its best algorithm", "x its first choice", "of them of networks never seen", "x its best there", "x its first choice there"])
     for name, holds in KINDS:
         mine = [r for r in rows if holds(*sizes(r["problem"]))]
         new = [r for r in mine if unseen(r)]
@@ -57,7 +57,7 @@ def print_kinds(rows):
 
 def print_runs(rows, count=None):
     speed = lambda r: float(r["lt_best_us"]) / float(r["ours_us"])
-    print_head(["of the best", "problem", "kernel", "microseconds"])
+    print_head(["x its best algorithm", "problem", "kernel", "microseconds"])
     for r in sorted(rows, key=speed)[:count] if count else rows:
         print_row([f"{speed(r):.2f}", f"`{r['problem']}`", f"`{r['config'].split()[0]}`", f"{float(r['ours_us']):.1f}"])
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/parallel.h"
 #include "base/process.h"
@@ -50,12 +51,6 @@ struct Wanted {
   std::string problem, config;
   int uses = 0;
 };
-
-using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 double median(const std::vector<double>& v) { return quantile(v, 0.5); }
 

@@ -65,7 +65,8 @@ TSR_API const char* tsr_last_error(void);
 TSR_API void tsr_interrupt(int stop);
 
 /* Warnings and messages, whole lines without a line feed, instead of stderr. level: 1 warn, 2 info, 3 debug;
- * TESSERA_LOG says which are sent. Called from any thread, one call at a time. Null: stderr again. */
+ * TESSERA_LOG says which are sent. Called from any thread, one call at a time; it may set another, and
+ * messages that it causes itself go to stderr. Null: stderr again. */
 typedef void (*tsr_log)(void* user, int level, const char* text);
 TSR_API void tsr_set_log(tsr_log log, void* user);
 

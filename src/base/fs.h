@@ -73,8 +73,9 @@ class TempDir {
   std::string path_;
 };
 
-// Names of directories that TempDir makes tell host and process: true when that process is gone, or when the
-// directory is older than an hour and of another host.
+// Names of directories that TempDir makes tell host, namespace of processes, and process: true when that
+// process is gone, or when the directory is older than an hour and of another host or namespace. False for
+// any other name.
 bool is_abandoned_temp_dir(const std::string& path);
 
 std::optional<std::string> try_read_file(

@@ -14,6 +14,7 @@ LogLevel log_level();
 void log(LogLevel level, std::string_view text);
 
 // Where lines go instead of stderr; an empty function: stderr again. Called by one thread at a time.
+// It may set another; what it logs itself goes to stderr.
 using LogSink = std::function<void(LogLevel, std::string_view text)>;
 void set_log_sink(LogSink sink);
 

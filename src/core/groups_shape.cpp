@@ -45,10 +45,9 @@ int64_t joined_pixels(const GemmView& v, const KernelConfig& c, const GroupsShap
   const bool alike = w.taps == 1 && w.step == 1 && w.divide == 1 && w.shift == 0 && w.size == w.positions;
   const bool takes_d = std::any_of(v.epilogue.begin(), v.epilogue.end(),
                                    [](const EpilogueStep& step) { return info(step.kind).takes_d; });
-  // What is packed serves every epilogue, so its order may not depend on one.
-  if (v.groups > 1 || v.b.patches || v.b_prepacked || !alike || takes_d || vector % s.outer != 0 ||
-      s.steps > vector)
-    return 1;
+  // What is packed is in one order whatever the epilogue: with D tensors rule groups_blocks refuses it.
+  const bool apart = takes_d && !v.b_prepacked;
+  if (v.groups > 1 || v.b.patches || !alike || apart || vector % s.outer != 0 || s.steps > vector) return 1;
   const int lanes = tsr::groups_lanes(static_cast<int>(s.steps), static_cast<int>(s.outer),
                                       static_cast<int>(vector), c.inst_k > 1);
   const int64_t pixels = vector / s.outer;
@@ -148,7 +147,7 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
     s.axes[2].size /= s.joined;
     s.axes[2].positions /= s.joined;
   } else if (v.groups == 1 && !s.gradient && s.outer <= vector / 2 &&
-             (w.spread < 0 || (pixels_alike(v) && !v.b_prepacked))) {
+             (w.spread < 0 || v.b_prepacked || pixels_alike(v))) {
     choose_block(s, v, vector);
   }
   if (s.blocked) {

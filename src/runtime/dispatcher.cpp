@@ -6,9 +6,9 @@
 #include <limits>
 #include <mutex>
 #include <thread>
-#include <unordered_map>
 
 #include "backend/backend.h"
+#include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/parallel.h"
@@ -17,6 +17,7 @@
 #include "model/learned.h"
 #include "runtime/background.h"
 #include "runtime/kernel_cache.h"
+#include "runtime/modules.h"
 #include "runtime/plan_table.h"
 #include "runtime/race.h"
 #include "runtime/selection.h"
@@ -28,16 +29,7 @@
 namespace tessera {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double us_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-}
-
 constexpr std::array<std::string_view, 4> kFromNames = {"memory", "disk", "pack", "compiled"};
-
-constexpr BuildInfo::From kFromCache[] = {BuildInfo::From::disk, BuildInfo::From::pack,
-                                          BuildInfo::From::compiled};
 
 constexpr double kRaceBudgetMs = 3;
 
@@ -105,9 +97,7 @@ struct Dispatcher::Impl {
   const ArchSpec& arch;
   KernelCache cache;
   PlanTable plans;
-  std::mutex modules_mutex;
-  std::unordered_map<std::string, std::shared_ptr<Module>>
-      modules;  // by symbol, which names the unit's content
+  Modules modules{*backend, cache};
   std::atomic<int> getting{0};
   Background background;  // last: it ends before what its jobs use
 
@@ -119,61 +109,8 @@ struct Dispatcher::Impl {
     return static_cast<size_t>(options.top_k > 0 ? options.top_k : kMostRaced);
   }
 
-  std::shared_ptr<Module> loaded(const std::string& symbol) {
-    std::lock_guard lock(modules_mutex);
-    auto found = modules.find(symbol);
-    return found == modules.end() ? nullptr : found->second;
-  }
-
-  std::shared_ptr<Module> module_for(const Source& source, BuildInfo* info) {
-    if (auto module = loaded(source.symbol)) return module;
-    const auto start = Clock::now();
-    CacheResult result = cache.get_or_build(source, *backend);
-    auto module = load(source, result);
-    if (info) {
-      info->from = std::max(info->from, kFromCache[static_cast<size_t>(result.from)]);
-      info->build_ms += us_since(start) / 1e3;
-    }
-    std::lock_guard lock(modules_mutex);
-    return modules.try_emplace(source.symbol, std::move(module)).first->second;
-  }
-
-  // What is whole and does not load, of an older system or of a compiler with other flags, is built anew
-  // once.
-  std::shared_ptr<Module> load(const Source& source, CacheResult& result) {
-    std::string why;
-    for (bool again : {false, true}) {
-      try {
-        return backend->load(result.binary);
-      } catch (const Error& e) {
-        if (e.code() != ErrorCode::corrupt) throw;
-        why = e.what_happened();
-      }
-      if (again || result.from == CacheResult::From::compiled) break;
-      warn_once("does not load " + source.symbol, why + "; it is built anew");
-      result = cache.build_anew(source, *backend);
-    }
-    cache.discard(source, *backend);
-    throw Error(ErrorCode::compile_failed, why + " (made by " + backend->compiler_identity() + ")",
-                "name another compiler or other flags in TESSERA_CXX");
-  }
-
   std::unique_ptr<Kernel> make(const Problem& p, const GemmView& v, const Choice& choice, BuildInfo* info) {
-    return backend->prepare(module_for(render(v, choice.config, arch), info), p, choice);
-  }
-
-  // Whether there is a kernel without a compiler; it is loaded then.
-  bool available(const Source& source, BuildInfo* info) {
-    if (loaded(source.symbol)) return true;
-    if (!cache.contains(source, *backend)) return false;
-    try {
-      module_for(source, info);
-      return true;
-    } catch (const Error& e) {
-      throw_if_interrupted();
-      log(LogLevel::info, e.what());
-      return false;
-    }
+    return backend->prepare(modules.get(render(v, choice.config, arch), info), p, choice);
   }
 
   // Without a compiler only what the cache or a pack holds can run: the best of those, as many as are looked
@@ -182,7 +119,7 @@ struct Dispatcher::Impl {
     if (!backend->compiler_identity().empty()) return;
     std::vector<Candidate> found;
     for (const Candidate& c : candidates) {
-      if (available(render(v, c.config, arch), info)) found.push_back(c);
+      if (modules.available(render(v, c.config, arch), info)) found.push_back(c);
       if (found.size() == looked_at()) break;
     }
     if (!found.empty()) candidates = std::move(found);  // else get_or_build says what is missing
@@ -203,9 +140,10 @@ struct Dispatcher::Impl {
     Choice choice{candidates[0].config, candidates[0].predicted_us, source};
     contenders.clear();
     if (options.policy != Policy::model_topk || source == ChoiceSource::tuned) return choice;
-    choice.source = ChoiceSource::model;
     candidates.resize(raced(options, model_for(options.model, arch, p).band(), candidates));
-    if (candidates.size() > 1) contenders = std::move(candidates);
+    if (candidates.size() == 1) return choice;  // final, as if measured: no other can be faster
+    contenders = std::move(candidates);
+    choice.source = ChoiceSource::model;
     return choice;
   }
 

@@ -9,6 +9,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/interrupt.h"
 #include "base/log.h"
@@ -19,7 +20,6 @@
 namespace tessera {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using From = CacheResult::From;
 
 // Longer than a compile may take: after that the other builder is taken for dead or stopped. Long before it
@@ -29,10 +29,6 @@ constexpr std::chrono::milliseconds kFirstLook{1}, kLastLook{20};
 
 // Below the limit by this much after a collection, so that the next entries do not each start one.
 constexpr double kCollectTo = 0.9;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 }  // namespace
 

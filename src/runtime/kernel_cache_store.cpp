@@ -86,6 +86,7 @@ Loaded load(const std::string& path) {
     return out;
   }
   out.why = why_untrusted(path + kBinaryFile);
+  if (!out.why.empty() && !path_exists(path + kBinaryFile)) return {};  // removed since it was read
   if (!out.why.empty()) {
     out.why = "kernel.so " + out.why;
   } else if (static_cast<int64_t>(bytes->size()) != out.meta.length) {

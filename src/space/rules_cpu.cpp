@@ -216,14 +216,17 @@ constexpr Rule kRules[] = {
      "the filter, the architecture's group_channels if those are more"},
     {"groups_blocks", kGroups, reads("tile inst_n"),
      [](V v, C c, A) {
-       return !v.window || !groups_shape(v, c).blocked ||
-              (c.tile_n == c.inst_n &&
-               std::all_of(v.epilogue.begin(), v.epilogue.end(), [](const EpilogueStep& s) {
-                 return !info(s.kind).takes_d || info(s.kind).broadcast == Broadcast::none;
-               }));
+       if (!v.window) return true;
+       const GroupsShape shape = groups_shape(v, c);
+       const auto fits = [&](const EpilogueStep& s) {
+         return !info(s.kind).takes_d || (shape.joined == 1 && info(s.kind).broadcast == Broadcast::none);
+       };
+       const bool mixed = shape.blocked || shape.joined > 1;
+       return !mixed || ((!shape.blocked || c.tile_n == c.inst_n) &&
+                         std::all_of(v.epilogue.begin(), v.epilogue.end(), fits));
      },
-     "blocks of pixels fill one vector, whose lanes differ in pixel and channel: tile_n is inst_n, and D "
-     "tensors are as large as C"},
+     "pixels that share a vector: blocks of them fill one, so that tile_n is inst_n, and take D tensors as "
+     "large as C only; neighbours of a line (of a prepacked filter, whatever the epilogue) take none"},
     {"groups_unrolled", kGroups, reads("tile inst_n"),
      [](V v, C c, A) {
        return !v.window ||

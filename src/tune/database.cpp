@@ -95,15 +95,25 @@ struct Database::Impl {
     return s.step() ? s.integer(0) : 0;
   }
 
-  // Of knobs that the program which made the database did not have: their default is what kernels were like.
-  void add_missing_knobs() {
+  std::vector<const ConfigField*> missing_knobs() const {
     std::set<std::string> there;
     for (Statement s(db.get(), "PRAGMA table_info(config)"); s.step();) there.insert(s.text(1));
+    std::vector<const ConfigField*> out;
     for (const ConfigField& f : config_fields()) {
-      if (there.contains(std::string(f.name))) continue;
-      execute(db.get(), format("ALTER TABLE config ADD COLUMN %s INTEGER DEFAULT %d",
-                               std::string(f.name).c_str(), f.default_value));
+      if (!there.contains(std::string(f.name))) out.push_back(&f);
     }
+    return out;
+  }
+
+  // Of knobs that the program which made the database did not have: their default is what kernels were like.
+  void add_missing_knobs() {
+    if (missing_knobs().empty()) return;
+    Transaction t(db.get());
+    for (const ConfigField* f : missing_knobs()) {  // unless somebody else was first
+      execute(db.get(), format("ALTER TABLE config ADD COLUMN %s INTEGER DEFAULT %d",
+                               std::string(f->name).c_str(), f->default_value));
+    }
+    t.commit();
   }
 
   int64_t device_id(const DeviceInfo& d) {

@@ -63,6 +63,9 @@ std::vector<SuiteRow> parse_suite(std::string_view text, std::string_view origin
     ++line_number;
     line = trim(line);
     if (line_number == 1) {
+      constexpr std::string_view kByteOrderMark =
+          "\xEF\xBB\xBF";  // what spreadsheets write in front of UTF-8
+      if (line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
       form = std::find_if(std::begin(kForms), std::end(kForms),
                           [&](const SuiteForm& f) { return f.header == line; });
       if (form == std::end(kForms)) {

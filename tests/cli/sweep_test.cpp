@@ -155,7 +155,9 @@ TEST_F(SweepFaults, AreRecordedAsWhatTheyAre) {
 
   // Killed five times at moments that change from run to run, it comes to the same end.
   const std::string killed = plan("killed");
-  std::mt19937 engine{std::random_device{}()};
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 engine{seed};
   size_t before = 0;
   for (int i = 0; i < 5; ++i) {
     const pid_t pid = start(killed);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "common/types.h"
+
 namespace tessera {
 namespace {
 
@@ -61,6 +63,18 @@ TEST(Epilogue, RefusesWithTheReason) {
   EXPECT_NE(refusal("relu,relu,relu,relu,relu,relu,relu,relu,relu").find("more than 8 steps"),
             std::string::npos);
   EXPECT_NE(refusal("add,add,add,add,add,bias").find("more than 5 D tensors"), std::string::npos);
+}
+
+// What kernels' sources say of the steps is what the table of this layer says.
+TEST(Epilogue, KernelsReadTheSameTensors) {
+  for (int i = 0; i < kEpilogueKindCount; ++i) {
+    const EpilogueKindInfo& row = info(static_cast<EpilogueKind>(i));
+    const auto step = static_cast<tsr::Step>(i);
+    EXPECT_EQ(tsr::reads_d(step), row.takes_d) << row.name;
+    EXPECT_EQ(tsr::reads_row(step), row.takes_d && row.broadcast == Broadcast::row) << row.name;
+    EXPECT_EQ(tsr::reads_column(step), row.takes_d && row.broadcast == Broadcast::column) << row.name;
+  }
+  EXPECT_EQ(static_cast<int>(tsr::Step::none), kEpilogueKindCount);
 }
 
 }  // namespace

@@ -29,6 +29,10 @@ TEST(Suite, RowsBecomeProblems) {
   EXPECT_EQ(to_string(rows[1].problem), "gemm m=4 n=5 k=6 dtype=f32 layout=crr");
 }
 
+TEST(Suite, AByteOrderMarkIsNoPartOfTheHeader) {
+  EXPECT_EQ(parse_suite(std::string("\xEF\xBB\xBF") + kText, "x.csv").size(), 2u);
+}
+
 TEST(Suite, DtypeExtraAndName) {
   const auto rows = parse_suite(kText, "x.csv", {.dtype = "u8xi8", .extra = "prepack=b", .name = "two*"});
   ASSERT_EQ(rows.size(), 1u);

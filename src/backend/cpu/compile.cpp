@@ -79,7 +79,7 @@ std::string text_of(const FileStamp& stamp) {
   return std::to_string(stamp.size) + ' ' + std::to_string(stamp.modified_ns);
 }
 
-// Asking costs a process (1 to 20 ms), so the answer is kept on disk for as long as the program's file is the
+// Asking costs a process, so the answer is kept on disk for as long as the program's file is the
 // same. Not for ever, because the file may be a wrapper around a compiler that changes.
 std::string identity_of(const std::vector<std::string>& command, const FileStamp& stamp) {
   const std::string stamp_text = text_of(stamp);

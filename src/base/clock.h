@@ -1,0 +1,15 @@
+// Elapsed wall time.
+#pragma once
+
+#include <chrono>
+
+namespace tessera {
+
+using Clock = std::chrono::steady_clock;
+
+inline double us_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+inline double ms_since(Clock::time_point start) { return us_since(start) / 1e3; }
+
+}  // namespace tessera
