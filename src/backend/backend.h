@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "core/arch_spec.h"
 #include "core/artifact.h"
@@ -46,6 +47,9 @@ class Backend {
 };
 
 inline constexpr int kMostThreads = 4096;
+
+// Whether the device is an architecture without the thing: what runs nothing.
+inline bool only_plans(std::string_view device) { return device.starts_with("null:"); }
 
 // device: "cpu", "cpu:N" (N threads), "cuda:N" (the N-th CUDA device), "null:ARCH" (plans for any
 // architecture, runs nothing). Error(bad_input) on other text and where `threads` is another number than N,

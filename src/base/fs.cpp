@@ -20,6 +20,7 @@
 #include <random>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "tessera/error.h"
 
@@ -149,8 +150,7 @@ bool is_abandoned_temp_dir(const std::string& path) {
   const size_t slash = path.find_last_of('/');
   auto pieces = split(std::string_view(path).substr(slash == path.npos ? 0 : slash + 1), '-');
   const auto pid = pieces.size() == 3 ? parse_int(pieces[1]) : std::nullopt;
-  const bool ours = pid && *pid > 0 && pieces[2].size() == 16 &&
-                    pieces[2].find_first_not_of("0123456789abcdef") == pieces[2].npos;
+  const bool ours = pid && *pid > 0 && pieces[2].size() == 16 && is_hex(pieces[2]);
   if (!ours) return false;  // somebody else's, whatever its age
   if (pieces[0] == host_name())
     return *pid != getpid() && kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;

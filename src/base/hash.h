@@ -13,4 +13,9 @@ inline constexpr size_t kContentHashLength = 32;
 std::string content_hash(std::initializer_list<std::string_view> parts);
 inline std::string content_hash(std::string_view text) { return content_hash({text}); }
 
+// Whether it is lower-case hex digits, at least one.
+inline bool is_hex(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
 }  // namespace tessera

@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "tune/evaluate.h"
 
 #include "base/fs.h"
@@ -33,9 +35,10 @@ constexpr Option kOptions[] = {
 
 int run(const Invocation& call) {
   call.no_more_words(0);
+  const auto asked = call.has("--fold") ? std::optional(parse_fold(call.value("--fold"))) : std::nullopt;
   const DispatcherOptions d = call.dispatcher_options();
   const TrainingData data = measured(call, detect_cpu().name);
-  const Fold fold = call.has("--fold") ? parse_fold(call.value("--fold")) : data.judging_fold();
+  const Fold fold = asked.value_or(data.judging_fold());
   const Model& model = model_for(d.model, data.arch, data.problems[0].problem);
   EvaluateOptions options{.sweep = sweep_options(call), .device = d.device};
   options.directory = call.value("--directory");

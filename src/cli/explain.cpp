@@ -2,6 +2,7 @@
 #include <memory>
 #include <mutex>
 
+#include "backend/backend.h"
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/progress.h"
@@ -112,7 +113,7 @@ void print_rejected(const Explanation& e, size_t more) {
 int run(const Invocation& call) {
   const Problem problem = call.problem();
   const DispatcherOptions options = call.dispatcher_options();
-  if (call.has("--time") && options.device.starts_with("null:"))
+  if (call.has("--time") && only_plans(options.device))
     throw UsageError("--time: device " + options.device +
                      " only plans, it runs no kernels that could be timed");
   Dispatcher dispatcher(options);

@@ -46,19 +46,27 @@ struct Background::State {
 Background::Background() : state_(new State) {}
 
 Background::~Background() {
-  if (state_->owner != getpid()) return;  // the thread is another process's
+  State* const s = state_;
+  if (s->owner != getpid()) return;  // the thread is another process's
   {
-    std::lock_guard lock(state_->mutex);
-    state_->stop = true;
+    std::lock_guard lock(s->mutex);
+    s->stop = true;
   }
-  if (state_->thread.joinable()) state_->thread.join();
-  delete state_;
+  if (s->thread.joinable()) s->thread.join();
+  delete s;
 }
 
 void Background::add(std::function<void()> job) {
-  if (state_->owner != getpid())
-    state_ = new State;  // of a child process: what the parent had is the parent's
-  State& s = *state_;
+  State* known = state_;
+  if (known->owner != getpid()) {  // of a child process: what the parent had is the parent's
+    State* const own = new State;
+    if (state_.compare_exchange_strong(known, own)) {
+      known = own;
+    } else {
+      delete own;  // another thread was first
+    }
+  }
+  State& s = *known;
   std::lock_guard lock(s.mutex);
   if (s.stop) return;
   s.jobs.push_back(std::move(job));
@@ -76,15 +84,17 @@ void Background::add(std::function<void()> job) {
 }
 
 size_t Background::pending() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->jobs.size();
+  const State& s = *state_;
+  std::lock_guard lock(s.mutex);
+  return s.jobs.size();
 }
 
 void Background::settle() const {
-  std::unique_lock lock(state_->mutex);
-  state_->idle.wait(lock, [&] { return !state_->running; });
+  const State& s = *state_;
+  std::unique_lock lock(s.mutex);
+  s.idle.wait(lock, [&] { return !s.running; });
 }
 
-const std::atomic<bool>& Background::stop() const { return state_->stop; }
+const std::atomic<bool>& Background::stop() const { return state_.load()->stop; }
 
 }  // namespace tessera

@@ -26,7 +26,7 @@ class Background {
 
  private:
   struct State;
-  State* state_;
+  std::atomic<State*> state_;
 };
 
 }  // namespace tessera

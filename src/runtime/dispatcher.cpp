@@ -134,6 +134,12 @@ struct Dispatcher::Impl {
     ChoiceSource source;
     std::vector<Candidate> candidates = ranked_candidates(in, &source);
     if (info) info->select_us = us_since(start);
+    return first_of(p, v, std::move(candidates), source, info, contenders);
+  }
+
+  // The same of candidates in their order, of which `source` says where the first comes from.
+  Choice first_of(const Problem& p, const GemmView& v, std::vector<Candidate> candidates, ChoiceSource source,
+                  BuildInfo* info, std::vector<Candidate>& contenders) {
     const KernelConfig first = candidates[0].config;
     keep_available(v, candidates, info);
     if (candidates[0].config != first) source = choice_source(options.policy);
@@ -283,16 +289,20 @@ Explanation Dispatcher::explain(const Problem& problem, bool with_rejected) {
       });
     }
     SelectionInput in = impl_->input(p, view);
+    ChoiceSource source;
+    const auto start = Clock::now();
     try {
-      out.candidates = ranked_candidates(in);
+      out.candidates = ranked_candidates(in, &source);
     } catch (const Error& e) {
       if (!with_rejected || e.code() != ErrorCode::unsupported) throw;
       out.why_none = e.what_happened();
       return out;
     }
-    BuildInfo info;
+    BuildInfo info{.select_us = us_since(start)};
     std::vector<Candidate> contenders;
-    out.choice = impl_->predicted(p, view, &info, contenders);
+    in.most = impl_->looked_at();
+    out.choice = ranks_a_part(in) ? impl_->predicted(p, view, &info, contenders)
+                                  : impl_->first_of(p, view, out.candidates, source, &info, contenders);
     out.select_us = info.select_us;
     out.model = model_for(impl_->options.model, impl_->arch, p).name();
     return out;

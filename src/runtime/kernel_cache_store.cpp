@@ -31,18 +31,12 @@ std::string now_text() {
 
 std::string operator+(const std::string& a, std::string_view b) { return std::string(a).append(b); }
 
-bool is_fan_out(std::string_view name) {
-  return name.size() == 2 && name.find_first_not_of("0123456789abcdef") == name.npos;
-}
-
-bool is_hex(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789abcdef") == text.npos;
-}
+bool is_fan_out(std::string_view name) { return name.size() == 2 && is_hex(name); }
 
 // What the cache names so itself, and nothing that somebody else keeps in the same directory: UNIT.COMPILER.
 bool is_entry(std::string_view name) {
   const size_t dot = name.find('.');
-  return dot != name.npos && dot >= 32 && is_hex(name.substr(0, dot)) && is_hex(name.substr(dot + 1));
+  return dot == kContentHashLength && is_hex(name.substr(0, dot)) && is_hex(name.substr(dot + 1));
 }
 bool is_failure(std::string_view name) {
   constexpr std::string_view kEnd = ".json";

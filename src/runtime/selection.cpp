@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "backend/backend.h"
 #include "base/fs.h"
 #include "base/text.h"
 #include "core/family.h"
@@ -122,8 +123,6 @@ void check_given(const DispatcherOptions& o, bool given, Policy needs_it, std::s
               given ? "policy '" + std::string(to_string(needs_it)) + "' goes by it" : "");
 }
 
-bool only_plans(const std::string& device) { return device.starts_with("null:"); }
-
 // So many are gone on with after a step of leading_configs(), and into the last one: what they miss at times
 // is predicted to be quicker by less than predictions err by (docs/selection.md).
 constexpr size_t kLeading = 32, kLeadingLast = 64;
@@ -145,14 +144,6 @@ std::vector<KernelConfig> likely_configs(const SelectionInput& in) {
   return some.configs;
 }
 
-// Whether few are wanted of very many, none of them by its name.
-bool takes_likely(const SelectionInput& in) {
-  const DispatcherOptions& o = in.options;
-  const bool by_model = o.policy == Policy::model || o.policy == Policy::model_topk;
-  return by_model && in.most < kLeadingLast && !o.registry && leading_steps(in.arch) > 0 &&
-         !(o.decisions && o.decisions->find(in.arch.name, in.arch.compute_units, in.problem));
-}
-
 // Legal configs with the priority their registry gives them (0 without one).
 std::vector<KernelConfig> allowed_configs(const SelectionInput& in, std::vector<int>* priorities) {
   if (in.options.policy == Policy::explicit_config) {
@@ -168,7 +159,7 @@ std::vector<KernelConfig> allowed_configs(const SelectionInput& in, std::vector<
     return config;
   }
   std::vector<KernelConfig> legal =
-      takes_likely(in) ? likely_configs(in) : configs_on(in.options.device, in.view, in.arch);
+      ranks_a_part(in) ? likely_configs(in) : configs_on(in.options.device, in.view, in.arch);
   const Registry* registry = in.options.registry.get();
   if (!registry) {
     priorities->assign(legal.size(), 0);
@@ -216,6 +207,13 @@ void check_options(const DispatcherOptions& o) {
   if (o.top_k < 0) throw Error(ErrorCode::bad_input, "top_k is " + std::to_string(o.top_k));
   if (!o.model.empty() && o.model != analytic_model().name())
     LearnedModel::parse(read_file(o.model), o.model);
+}
+
+bool ranks_a_part(const SelectionInput& in) {
+  const DispatcherOptions& o = in.options;
+  const bool by_model = o.policy == Policy::model || o.policy == Policy::model_topk;
+  return by_model && in.most < kLeadingLast && !o.registry && leading_steps(in.arch) > 0 &&
+         !(o.decisions && o.decisions->find(in.arch.name, in.arch.compute_units, in.problem));
 }
 
 ChoiceSource choice_source(Policy policy) { return kPolicies[static_cast<size_t>(policy)].source; }

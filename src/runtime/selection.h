@@ -26,6 +26,10 @@ struct SelectionInput {
 // legal, saying which rules refused how many. model_topk ranks as model does: timing is the dispatcher's.
 std::vector<Candidate> ranked_candidates(const SelectionInput& in, ChoiceSource* source = nullptr);
 
+// Whether a choice of this kind looks at a part of the candidates only: few are wanted of very many, none by
+// its name.
+bool ranks_a_part(const SelectionInput& in);
+
 // What is chosen from on a device: all that is legal where it only plans, else what has a kernel.
 std::vector<KernelConfig> configs_on(const std::string& device, const GemmView& v, const ArchSpec& a);
 

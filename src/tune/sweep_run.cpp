@@ -68,7 +68,7 @@ SweepSummary run_sweep(const std::string& directory, const SweepOptions& options
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   SweepPlan plan = read_sweep_plan(directory);
-  if (plan.device.starts_with("null:")) {
+  if (only_plans(plan.device)) {
     throw Error(ErrorCode::unsupported,
                 "the plan is for device " + plan.device + ", which only plans and runs nothing",
                 "make the plan on the machine that is to be measured, without --device");
