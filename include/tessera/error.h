@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-enum class ErrorCode { bad_input, unsupported, compile_failed, device, io, corrupt, internal };
+enum class ErrorCode { bad_input, unsupported, compile_failed, device, io, corrupt, internal, interrupted };
 
 std::string_view to_string(ErrorCode code);
 

@@ -5,8 +5,8 @@
 namespace tessera {
 namespace {
 
-constexpr std::array<std::string_view, 7> kNames = {"bad_input", "unsupported", "compile_failed", "device",
-                                                    "io",        "corrupt",     "internal"};
+constexpr std::array<std::string_view, 8> kNames = {
+    "bad_input", "unsupported", "compile_failed", "device", "io", "corrupt", "internal", "interrupted"};
 
 std::string message(ErrorCode code, const std::string& happened, const std::string& remedy) {
   std::string text(to_string(code));

@@ -79,7 +79,7 @@ void finish_step_on_interrupt() { finish_step = true; }
 bool stop_requested() { return requested || stop; }
 
 void throw_if_interrupted() {
-  if (interrupted()) throw Error(ErrorCode::io, "interrupted");
+  if (interrupted()) throw Error(ErrorCode::interrupted, "called off before it was done");
 }
 
 }  // namespace tessera

@@ -34,7 +34,7 @@ class InterruptedBy {
 void finish_step_on_interrupt();
 bool stop_requested();
 
-void throw_if_interrupted();  // Error(io, "interrupted")
+void throw_if_interrupted();  // Error(interrupted)
 
 // Exit status of an interrupted program: 128 + the signal, 130 for Ctrl-C.
 int interrupted_status();

@@ -20,7 +20,7 @@ ForkGuard device_guard;
 
 // tsr_status of an ErrorCode: in the same order, one later.
 tsr_status status_of(ErrorCode code) { return static_cast<tsr_status>(static_cast<int>(code) + 1); }
-static_assert(TSR_INTERNAL == static_cast<int>(ErrorCode::internal) + 1);
+static_assert(TSR_INTERRUPTED == static_cast<int>(ErrorCode::interrupted) + 1);
 
 template <class Table, class Handle>
 typename Table::Held live(Table& table, Handle* handle, std::string_view what) {

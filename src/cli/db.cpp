@@ -50,11 +50,9 @@ Database open(const Invocation& call, Database::Mode mode) {
 // Directories of sweeps, and files that `export` wrote as JSON.
 int import(const Invocation& call) {
   call.word(0, "the directory of a sweep, or a JSON file,");
-  Database db = open(call, Database::Mode::write);
-  size_t read = 0, added = 0;
+  std::vector<Measurement> all;  // read before the database is touched, which may be made by it
+  std::vector<TunedDecision> decisions;
   for (const std::string& from : call.words) {
-    std::vector<Measurement> all;
-    std::vector<TunedDecision> decisions;
     if (from.ends_with(".json")) {
       const Json file = Json::parse(read_file(from), from);
       for (const Json& m : file.at("measurements").items()) all.push_back(measurement_from_json(m));
@@ -64,12 +62,12 @@ int import(const Invocation& call) {
                              d.at("time").as_int()});
       }
     } else {
-      all = measurements_of_sweep(from);
+      for (Measurement& m : measurements_of_sweep(from)) all.push_back(std::move(m));
     }
-    read += all.size();
-    added += db.add(all);
-    db.decide(decisions);
   }
+  Database db = open(call, Database::Mode::write);
+  const size_t read = all.size(), added = db.add(all);
+  db.decide(decisions);
   if (call.json()) {
     print_json(Json::object({{"database", db.path()},
                              {"read", static_cast<int64_t>(read)},
@@ -90,11 +88,18 @@ Json decision_json(const TunedDecision& d) {
                        {"time", d.time}});
 }
 
-std::string csv(const Database& db, const MeasurementFilter& f) {
-  std::string out =
+// What a file of measurements holds, and how many they are.
+struct Export {
+  std::string text;
+  int64_t measurements = 0;
+};
+
+Export csv(const Database& db, const MeasurementFilter& f) {
+  Export out{
       "arch,units,processor,problem,config,outcome,median_us,best_us,samples,anchor_us,cpu_share,max_err,"
-      "bound,attempts,time,tool,detail\n";
+      "bound,attempts,time,tool,detail\n"};
   db.each(f, [&](const Measurement& m) {
+    ++out.measurements;
     const SweepRecord& r = m.record;
     std::string samples;
     for (double us : r.samples) samples += (samples.empty() ? "" : " ") + number_text(us);
@@ -103,26 +108,44 @@ std::string csv(const Database& db, const MeasurementFilter& f) {
           std::string(to_string(r.outcome)), number_text(r.median_us), number_text(r.best_us), samples,
           number_text(r.anchor_us), number_text(r.cpu_share), number_text(r.max_err), number_text(r.bound),
           std::to_string(r.attempts), std::to_string(r.time), m.tool})
-      out += csv_cell(cell) + ',';
-    out += csv_cell(r.detail) + '\n';
+      out.text += csv_cell(cell) + ',';
+    out.text += csv_cell(r.detail) + '\n';
   });
   return out;
 }
 
-// What a file has, renewed by later times.
-TrainingData onto(const Invocation& call, const TrainingData& newer) {
-  const std::string path = call.value("--onto");
-  TrainingData data = parse_training_data(read_file(path), path);
-  const Renewal done = renew(data, newer, !call.has("--as-they-were"));
-  const auto number = [](size_t n) { return static_cast<int64_t>(n); };
-  call.json() ? print_json(Json::object({{"added", number(done.added)},
-                                         {"renewed", number(done.renewed)},
-                                         {"levelled", number(done.levelled)},
-                                         {"level", done.level}}))
-              : print(std::to_string(done.added) + " problems added, " + std::to_string(done.renewed) +
-                      " measured again, in " + format("%.2f", done.level) + " of the time; " +
-                      std::to_string(done.levelled) + " older times of theirs brought to the new level");
-  return data;
+Export json(const Database& db, const MeasurementFilter& f) {
+  Json measurements = Json::array(), decisions = Json::array();
+  db.each(f, [&](const Measurement& m) { measurements.push(to_json(m)); });
+  for (const TunedDecision& d : db.decisions()) decisions.push(decision_json(d));
+  const auto count = static_cast<int64_t>(measurements.size());
+  return {
+      Json::object(
+          {{"version", 1}, {"measurements", std::move(measurements)}, {"decisions", std::move(decisions)}})
+          .dump(),
+      count};
+}
+
+// Times for training: all there are, or what --onto has renewed by them. Adds what was done to `said`.
+std::string times(const Invocation& call, const Database& db, const std::string& arch, Json& said) {
+  const int units = static_cast<int>(call.integer("--units", 0));
+  TrainingData data = training_data(db, arch, call.value("--operation", "gemm"), units);
+  if (call.has("--onto")) {
+    const TrainingData newer = std::move(data);
+    data = parse_training_data(read_file(call.value("--onto")), call.value("--onto"));
+    const Renewal done = renew(data, newer, !call.has("--as-they-were"));
+    said.set("added", static_cast<int64_t>(done.added));
+    said.set("renewed", static_cast<int64_t>(done.renewed));
+    said.set("levelled", static_cast<int64_t>(done.levelled));
+    said.set("level", done.level);
+    if (!call.json()) {
+      print(std::to_string(done.added) + " problems added, " + std::to_string(done.renewed) +
+            " measured again, in " + format("%.2f", done.level) + " of the time; " +
+            std::to_string(done.levelled) + " older times of theirs brought to the new level");
+    }
+  }
+  said.set("problems", static_cast<int64_t>(data.problems.size()));
+  return to_text(data);
 }
 
 int export_to(const Invocation& call) {
@@ -133,28 +156,27 @@ int export_to(const Invocation& call) {
   const MeasurementFilter f = filter(call);
   check_writable(path);
   const Database db = open(call, Database::Mode::read);
-  if (path.ends_with(".csv")) {
-    write_file_whole(path, csv(db, f));
-  } else if (path.ends_with(".times")) {
-    const std::string arch = f.arch.empty() ? detect_cpu().name : f.arch;
-    const int units = static_cast<int>(call.integer("--units", 0));
-    TrainingData data = training_data(db, arch, call.value("--operation", "gemm"), units);
-    if (call.has("--onto")) data = onto(call, data);
-    write_file_whole(path, to_text(data));
+  Json said = Json::object({{"file", path}});
+  if (path.ends_with(".times")) {
+    write_file_whole(path, times(call, db, f.arch.empty() ? detect_cpu().name : f.arch, said));
   } else {
-    Json measurements = Json::array(), decisions = Json::array();
-    db.each(f, [&](const Measurement& m) { measurements.push(to_json(m)); });
-    for (const TunedDecision& d : db.decisions()) decisions.push(decision_json(d));
-    write_file_whole(path, Json::object({{"version", 1},
-                                         {"measurements", std::move(measurements)},
-                                         {"decisions", std::move(decisions)}})
-                               .dump());
+    const Export all = path.ends_with(".csv") ? csv(db, f) : json(db, f);
+    write_file_whole(path, all.text);
+    said.set("measurements", all.measurements);
+  }
+  if (call.json()) {
+    print_json(said);
+  } else {
+    const char* what = path.ends_with(".times") ? "problems" : "measurements";
+    print(std::to_string(said.at(what).as_int()) + " " + what + " written to " + path);
   }
   return kOk;
 }
 
 int merge(const Invocation& call) {
   call.word(0, "the database to merge in");
+  for (const std::string& from : call.words)
+    Database(from, Database::Mode::read);  // refused before any is in
   Database db = open(call, Database::Mode::write);
   size_t added = 0;
   for (const std::string& from : call.words) added += db.merge(from);
@@ -200,9 +222,8 @@ void show(const Invocation& call, const char* key, const std::vector<TunedDecisi
 int best(const Invocation& call) {
   call.no_more_words(0);
   const MeasurementFilter f = filter(call);
-  Database db = open(call, call.has("--decide") ? Database::Mode::write : Database::Mode::read);
-  const std::vector<TunedDecision> winners = db.best(f);
-  if (call.has("--decide")) db.decide(winners);
+  const std::vector<TunedDecision> winners = open(call, Database::Mode::read).best(f);
+  if (call.has("--decide")) open(call, Database::Mode::write).decide(winners);
   show(call, "best", winners);
   return kOk;
 }
@@ -210,10 +231,9 @@ int best(const Invocation& call) {
 int decisions(const Invocation& call) {
   call.no_more_words(0);
   const MeasurementFilter f = filter(call);
-  Database db = open(call, call.has("--forget") ? Database::Mode::write : Database::Mode::read);
-  const std::vector<TunedDecision> shown = db.decisions(f);
+  const std::vector<TunedDecision> shown = open(call, Database::Mode::read).decisions(f);
   show(call, "decisions", shown);
-  if (call.has("--forget")) db.forget(shown);
+  if (call.has("--forget")) open(call, Database::Mode::write).forget(shown);
   return kOk;
 }
 
@@ -236,7 +256,8 @@ constexpr unsigned kUses = kDatabase | kJson;
 
 constexpr Action kActions[] = {
     {"import", "DIR|FILE.json...", "adds the measurements of sweeps, or of an export", import, kUses},
-    {"export", "FILE.csv|FILE.json", "writes measurements, with all samples", export_to, kUses},
+    {"export", "FILE.csv|FILE.json|FILE.times",
+     "writes measurements, with all samples, or times for training", export_to, kUses},
     {"merge", "FILE...", "adds other databases", merge, kUses},
     {"query", "", "shows measurements", query, kUses},
     {"best", "", "the fastest right configuration of each problem", best, kUses},

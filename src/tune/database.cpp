@@ -17,7 +17,6 @@ namespace {
 using sqlite::execute, sqlite::Statement, sqlite::Transaction;
 
 constexpr int kVersion = 1, kApplicationId = 0x54535241;  // "TSRA"
-constexpr int kBusyMs = 10000;
 
 std::string schema() {
   std::string knobs;
@@ -151,7 +150,8 @@ struct Database::Impl {
   }
 };
 
-Database::Database(const std::string& path, Mode mode) : path_(path), impl_(std::make_unique<Impl>()) {
+Database::Database(const std::string& path, Mode mode, int patience_ms)
+    : path_(path), impl_(std::make_unique<Impl>()) {
   if (mode == Mode::write) {
     if (const size_t slash = path.find_last_of('/'); slash != path.npos && slash > 0)
       make_directories(path.substr(0, slash));
@@ -169,7 +169,7 @@ Database::Database(const std::string& path, Mode mode) : path_(path), impl_(std:
     }
     if (mode == Mode::write && sqlite3_db_readonly(db, "main") == 1)
       throw Error(ErrorCode::io, "this database may not be written", "see who owns it, or name another file");
-    sqlite3_busy_timeout(db, kBusyMs);
+    sqlite3_busy_timeout(db, patience_ms);
     if (impl_->scalar("SELECT count(*) FROM sqlite_master") == 0 && mode == Mode::write) {
       Transaction t(db);
       if (impl_->scalar("SELECT count(*) FROM sqlite_master") == 0) {  // nobody else was first

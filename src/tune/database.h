@@ -35,9 +35,11 @@ struct MeasurementFilter {
 class Database {
  public:
   enum class Mode : int { read, write };  // write creates what is missing
+  static constexpr int kPatienceMs = 10'000;
 
-  // Error(io) when it cannot be opened, Error(corrupt) when it is no database of ours.
-  Database(const std::string& path, Mode mode);
+  // Error(io) when it cannot be opened, Error(corrupt) when it is no database of ours. What another process
+  // has locked is waited for `patience_ms` at most, here and in every call.
+  Database(const std::string& path, Mode mode, int patience_ms = kPatienceMs);
   ~Database();
   Database(Database&&) = delete;
 

@@ -12,6 +12,9 @@
 namespace tessera {
 namespace {
 
+// A dispatcher works without its database, and neither its creation nor its end may hang on another process.
+constexpr int kPatienceMs = 500;
+
 class StoredDecisions : public Decisions {
  public:
   StoredDecisions(const std::vector<TunedDecision>& all, std::string path) : path_(std::move(path)) {
@@ -32,7 +35,7 @@ class StoredDecisions : public Decisions {
   void keep(const std::string& arch, int units, const Problem& problem, const Choice& choice) const override {
     if (path_.empty()) return;
     try {
-      Database(path_, Database::Mode::write)
+      Database(path_, Database::Mode::write, kPatienceMs)
           .decide({{arch, units, to_string(problem), to_string(choice.config), choice.predicted_us,
                     std::time(nullptr)}});
     } catch (const Error& e) {
@@ -58,7 +61,7 @@ std::shared_ptr<const Decisions> open_decisions(const std::string& path, bool mu
   std::vector<TunedDecision> all;
   if (path.empty() || (!must_read && !path_exists(path))) return std::make_shared<StoredDecisions>(all, path);
   try {
-    all = Database(path, Database::Mode::read).decisions();
+    all = Database(path, Database::Mode::read, must_read ? Database::kPatienceMs : kPatienceMs).decisions();
   } catch (const Error& e) {
     if (must_read) throw;
     warn_once("database " + path, std::string(e.what()) + "; going on without its decisions");

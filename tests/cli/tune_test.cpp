@@ -29,7 +29,7 @@ TEST(Tune, FillsTheDecisionTable) {
   EXPECT_EQ(json_of("db verify" + db).at("wrong").size(), 0u);
   const std::string file = dir.path() + "/all.json", again = dir.path() + "/again.json",
                     other = " --db " + dir.path() + "/other.sqlite";
-  text_of("db export " + file + db);
+  EXPECT_EQ(json_of("db export " + file + db).at("measurements").as_int(), 4);
   EXPECT_EQ(json_of("db import " + file + other).at("added").as_int(), 4);
   text_of("db export " + again + other);
   EXPECT_EQ(read_file(again), read_file(file));
@@ -40,6 +40,7 @@ TEST(Tune, FillsTheDecisionTable) {
   const Json onto = json_of("db export " + renewed + " --onto " + times + db);
   EXPECT_EQ(onto.at("renewed").as_int(), 1);
   EXPECT_EQ(onto.at("levelled").as_int(), 0);
+  EXPECT_EQ(onto.at("problems").as_int(), 1);
   EXPECT_EQ(read_file(renewed), read_file(times));
   text_of("db export " + renewed + " --onto " + file + db, 1);  // no file of times
   EXPECT_EQ(read_file(dir.path() + "/all.csv").find("arch,units,processor,problem,config"), 0u);
@@ -56,6 +57,14 @@ TEST(Tune, WrongWordsAreRefused) {
   text_of("db decisions --outcome ok", 2);
   text_of("db", 2);
   text_of("db query --db /nonexistent/tune.sqlite", 1);
+  const TempDir dir(temp_directory());
+  write_file(dir.path() + "/bad.json", "{}");
+  const std::string none = dir.path() + "/none.sqlite";
+  for (const std::string& verb : {"import " + dir.path() + "/bad.json", "merge " + dir.path() + "/no.sqlite",
+                                  std::string("best --decide"), std::string("decisions --forget")}) {
+    text_of("db " + verb + " --db " + none, 1);
+    EXPECT_FALSE(path_exists(none)) << verb;
+  }
   text_of(std::string("explain ") + kProblem + " --db /nonexistent/tune.sqlite", 1);
 }
 

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
+
 #include "base/fs.h"
 #include "tessera/error.h"
 #include "tessera/tune_db.h"
@@ -139,6 +141,22 @@ TEST_F(DatabaseFile, WhatARaceDecidedIsThereForTheNextProcess) {
   open_decisions("")->keep("some_arch", 2, p, *later);
   write_file_whole(path_ + ".file", "");
   open_decisions(path_ + ".file/tune.sqlite")->keep("some_arch", 2, p, *later);
+}
+
+TEST_F(DatabaseFile, ADispatcherDoesNotHangOnAnothersLock) {
+  Database(path_, Mode::write).decide({{"some_arch", 2, kProblem, kFast, 2.5, 200}});
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN EXCLUSIVE", nullptr, nullptr, nullptr), SQLITE_OK);
+  const auto began = std::chrono::steady_clock::now();
+  const auto none = open_decisions(path_);
+  EXPECT_FALSE(none->find("some_arch", 2, Problem::parse(kProblem)));
+  std::string why;
+  none->keep("some_arch", 2, Problem::parse(kProblem),
+             {*KernelConfig::parse(kSlow, &why), 2.5, ChoiceSource::measured});
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+  sqlite3_close(other);
+  EXPECT_TRUE(open_decisions(path_)->find("some_arch", 2, Problem::parse(kProblem)));
 }
 
 TEST_F(DatabaseFile, DecisionsAreForTheirDevice) {

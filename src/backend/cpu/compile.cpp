@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "backend/compile_log.h"
+#include "backend/cpu/shared_object.h"
 #include "base/fs.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -160,7 +161,7 @@ bool judged(const std::string& output) {
   const std::string what =
       "compiling " + source.symbol + " with " + command[0] + ": the compiler " + result.describe();
   if (result.end == End::not_started) throw Error(ErrorCode::io, what, "check that the program can be run");
-  if (result.end == End::interrupted) throw Error(ErrorCode::io, what);
+  if (result.end == End::interrupted) throw Error(ErrorCode::interrupted, what);
   if (result.end == End::timed_out) {
     throw Error(ErrorCode::io, what,
                 "try again on a less busy machine, or name another compiler in TESSERA_CXX");
@@ -224,13 +225,11 @@ Binary compile_cpp(const Source& source, const std::string& scratch, double time
       run_process(command, source.unit, timeout_s, {"TMPDIR=" + temp.path(), "LC_ALL=C"});
   if (!result.ok()) fail(source, command, result, folder);
   Binary binary{source.symbol, try_read_file(output).value_or("")};
-  if (binary.bytes.substr(0, 4) !=
-      "\x7f"
-      "ELF") {
+  if (const std::string why = why_not_shared_object(binary.bytes); !why.empty()) {
     throw Error(ErrorCode::io,
                 "compiling " + source.symbol + " with " + command[0] +
-                    ": the compiler succeeded but made no " + "shared object",
-                "name another compiler in TESSERA_CXX");
+                    ": the compiler says that it succeeded, and made " + why,
+                "check that the disk is not full, or name another compiler in TESSERA_CXX");
   }
   log(LogLevel::debug, format("compiled %s in %.0f ms", source.symbol.c_str(), result.seconds * 1e3));
   return binary;

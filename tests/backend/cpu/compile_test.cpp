@@ -8,6 +8,7 @@
 #include <chrono>
 #include <optional>
 
+#include "backend/cpu/shared_object.h"
 #include "base/fs.h"
 #include "base/process.h"
 #include "tessera/error.h"
@@ -165,6 +166,23 @@ TEST_F(Compile, CompilerThatMakesNothingIsAnError) {
   const auto error = failure(source("return x;"));
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::io);
+}
+
+// A full disk in a compiler that does not look: what is mapped of such a file ends the process.
+TEST_F(Compile, AnImageThatIsCutShortIsAnError) {
+  const std::string real = find_cpp_compiler().command.at(0);
+  for (const int bytes : {3, 40, 100, 1000}) {
+    Variable own("TESSERA_CXX", script("cuts" + std::to_string(bytes),
+                                       real + " \"$@\" || exit 1; for o; do :; done; truncate -s " +
+                                           std::to_string(bytes) + " \"$o\""));
+    const auto error = failure(source("return x;"));
+    ASSERT_TRUE(error) << bytes;
+    EXPECT_EQ(error->code(), ErrorCode::io) << error->what();
+  }
+  const std::string whole = compile_cpp(source("return x + 41;"), dir_.path()).bytes;
+  EXPECT_EQ(why_not_shared_object(whole), "");
+  for (size_t size = 0; size < whole.size(); ++size)
+    ASSERT_NE(why_not_shared_object(std::string_view(whole).substr(0, size)), "") << size;
 }
 
 TEST_F(Compile, WhatIsWrongWithTheCompilerIsNotARefusal) {
