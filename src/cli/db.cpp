@@ -256,8 +256,8 @@ constexpr unsigned kUses = kDatabase | kJson;
 
 constexpr Action kActions[] = {
     {"import", "DIR|FILE.json...", "adds the measurements of sweeps, or of an export", import, kUses},
-    {"export", "FILE.csv|FILE.json|FILE.times",
-     "writes measurements, with all samples, or times for training", export_to, kUses},
+    {"export", "FILE.csv|.json|.times", "writes measurements, with all samples, or times for training",
+     export_to, kUses},
     {"merge", "FILE...", "adds other databases", merge, kUses},
     {"query", "", "shows measurements", query, kUses},
     {"best", "", "the fastest right configuration of each problem", best, kUses},

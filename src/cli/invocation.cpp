@@ -1,6 +1,7 @@
 #include "cli/invocation.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "backend/backend.h"
@@ -14,6 +15,19 @@ namespace tessera::cli {
 namespace {
 
 constexpr int64_t kMostTopK = 1'000'000;
+
+// What decides which kernel runs and how it was made; where things are kept and what is said does not.
+constexpr const char* kDeciding[] = {"TESSERA_ARCH",      "TESSERA_CXX",       "CXX",
+                                     "TESSERA_CUDA_HOME", "TESSERA_PACK_PATH", "TESSERA_DB"};
+
+// The program's name, with those variables before it as a shell takes them.
+std::string program() {
+  std::string out;
+  for (const char* name : kDeciding) {
+    if (const char* text = std::getenv(name)) out += std::string(name) + '=' + shell_quote(text) + ' ';
+  }
+  return out + "tessera";
+}
 
 }  // namespace
 
@@ -186,7 +200,7 @@ std::string shell_quote(std::string_view text) {
 }
 
 std::string Invocation::reproduce() const {
-  std::string out = "tessera";
+  std::string out = program();
   for (const std::string& word : argv) out += ' ' + shell_quote(word);
   return out;
 }
@@ -194,7 +208,7 @@ std::string Invocation::reproduce() const {
 std::string Invocation::reproduce(std::string_view verb, const Problem& problem,
                                   std::initializer_list<std::string_view> own,
                                   const std::string& config) const {
-  std::string out = "tessera " + std::string(verb) + ' ' + shell_quote(to_string(problem));
+  std::string out = program() + ' ' + std::string(verb) + ' ' + shell_quote(to_string(problem));
   const auto add = [&](std::string_view option) {
     for (const std::string& text : each(option))
       out += ' ' + std::string(option) + (text.empty() ? "" : ' ' + shell_quote(text));

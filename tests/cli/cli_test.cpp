@@ -6,6 +6,7 @@
 
 #include "base/fs.h"
 #include "program.h"
+#include "variable.h"
 
 namespace tessera {
 namespace {
@@ -223,8 +224,11 @@ TEST(Cli, UsageErrorsExitWithTwo) {
 TEST(Cli, FailuresExitWithOneAndReproduce) {
   const std::string text = text_of(std::string("run ") + kProblem + " --device null:x86_avx2", 1);
   EXPECT_TRUE(has(text, "error: ")) << text;
-  EXPECT_TRUE(has(text, "reproduce: tessera run 'gemm m=20 n=24 k=28 dtype=f32' --device null:x86_avx2"))
-      << text;
+  EXPECT_TRUE(has(text, "reproduce: ")) << text;
+  EXPECT_TRUE(has(text, " tessera run 'gemm m=20 n=24 k=28 dtype=f32' --device null:x86_avx2")) << text;
+  const Variable compiler("TESSERA_CXX", "g++ -g"), arch("TESSERA_ARCH", "x86_avx2");
+  EXPECT_TRUE(has(text_of(std::string("run ") + kProblem + " --device null:x86_avx2", 1),
+                  "reproduce: TESSERA_ARCH=x86_avx2 TESSERA_CXX='g++ -g' "));
 }
 
 // The line repeats the failure, with all that the first call was told.
@@ -237,9 +241,10 @@ TEST(Cli, ReproducingCommandsReproduce) {
        {std::string(" --device null:gfx942"), bad_config, registry + " --threads 1"}) {
     for (const char* verb : {"build ", "bench --quiet "}) {
       const std::string first = text_of(verb + std::string(kProblem) + options, 1);
-      const size_t at = first.find("reproduce: tessera ");
-      ASSERT_NE(at, first.npos) << first;
-      const std::string line = first.substr(at + 19, first.find('\n', at) - at - 19);
+      constexpr std::string_view kProgram = " tessera ";
+      const size_t at = first.find(kProgram, first.find("reproduce: ")) + kProgram.size();
+      ASSERT_GE(at, kProgram.size()) << first;
+      const std::string line = first.substr(at, first.find('\n', at) - at);
       const std::string second = text_of(line, 1);
       const auto why = [](const std::string& text) {  // without the row's name
         const size_t colon = text.find("unsupported: ");

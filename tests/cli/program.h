@@ -24,7 +24,7 @@ struct Outcome {
 };
 
 inline Outcome shell(const std::string& arguments, bool with_stderr) {
-  const std::string command = std::string(TESSERA_BINARY_DIR) + "/bin/tessera " + arguments;
+  const std::string command = TESSERA_BINARY_DIR "/bin/tessera " + arguments;
   const ProcessResult r = run_process({"sh", "-c", command + (with_stderr ? "" : " 2>/dev/null")}, "", 120);
   EXPECT_EQ(r.end, ProcessResult::End::exited) << r.describe();
   return {r.code, r.out};
