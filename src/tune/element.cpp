@@ -38,13 +38,17 @@ const FormatRow& format_of(DType t) {
   }
 }
 
+// Between neighbours of the size of v, which is finite and not 0. Below the least normal number they are as
+// far apart as there.
+double spacing(int exponent_bias, int mantissa_bits, double v) {
+  return std::ldexp(1.0, std::max(std::ilogb(v), 1 - exponent_bias) - mantissa_bits);
+}
+
 double round_to_format(const FormatRow& row, double v) {
   const FloatFormat& f = row.format;
   if (std::isnan(v) || v == 0) return v;
   if (std::isinf(v)) return row.saturates ? std::copysign(f.largest, v) : v;
-  const int exponent =
-      std::max(std::ilogb(v), 1 - f.bias());  // below: denormals, all with the least exponent
-  const double unit = std::ldexp(1.0, exponent - f.mantissa_bits);
+  const double unit = spacing(f.bias(), f.mantissa_bits, v);
   const double rounded = std::nearbyint(v / unit) * unit;
   if (std::fabs(rounded) <= f.largest) return rounded;
   return std::copysign(row.saturates ? f.largest : std::numeric_limits<double>::infinity(), v);
@@ -148,6 +152,14 @@ const ElementRow& row(DType t) { return kRows[static_cast<size_t>(t)]; }
 }  // namespace
 
 double round_to(DType t, double v) { return row(t).round(v); }
+
+double half_spacing(DType t, double v) {
+  if (!info(t).is_float) return 0.5;
+  if (v == 0 || !std::isfinite(v)) return 0;
+  if (t == DType::f32) return spacing(127, 23, v) / 2;
+  const FloatFormat& f = format_of(t).format;
+  return spacing(f.bias(), f.mantissa_bits, v) / 2;
+}
 
 double load_element(DType t, const void* base, int64_t index) { return row(t).load(base, index); }
 

@@ -12,6 +12,10 @@ namespace tessera {
 // 8-bit floats and the integers saturate. NaN stays NaN, and is 0 in an integer type.
 double round_to(DType t, double v);
 
+// What rounding alone may put between v and round_to(t, v), saturation aside: half of the distance between
+// the values of `t` around v.
+double half_spacing(DType t, double v);
+
 double load_element(DType t, const void* base, int64_t index);
 // Rounds as round_to does.
 void store_element(DType t, void* base, int64_t index, double v);

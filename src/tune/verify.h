@@ -12,9 +12,9 @@ namespace tessera {
 
 struct Verification {
   bool ok = false;
-  // Of the element that is worst in relation to its bound: distance from the exact value, and the largest
-  // distance a right result may have, its rounding to C's type included. ok exactly when max_err <= bound
-  // everywhere.
+  // Of the element that is worst in relation to its bound: distance from the exact value, and what the errors
+  // of the sum and the rounding to C's type may add up to. Which results are right is finer: those that a sum
+  // within its error rounds to.
   double max_err = 0, bound = 0;
   size_t checked = 0;  // elements
   bool complete = true;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -24,6 +25,22 @@ TEST(Element, SmallFloatsRoundTripEveryBitPattern) {
       ASSERT_EQ(round_to(t, v), v) << to_string(t);
     }
   }
+}
+
+TEST(Element, RoundingGoesHalfTheWayToANeighbourAtMost) {
+  for (DType t : {DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::i8, DType::i32}) {
+    double most = 0;
+    for (int i = 1; i < 4000; ++i) {
+      const double v = 0.013 * i * (i % 2 ? 1 : -1);
+      const double share = std::fabs(round_to(t, v) - v) / half_spacing(t, v);
+      ASSERT_LE(share, 1) << to_string(t) << ' ' << v;
+      most = std::max(most, share);
+    }
+    EXPECT_GT(most, 0.98) << to_string(t);
+  }
+  EXPECT_EQ(half_spacing(DType::f16, 1), 0x1p-11);
+  EXPECT_EQ(half_spacing(DType::f32, 1), 0x1p-24);
+  EXPECT_EQ(half_spacing(DType::f16, 0x1p-24), 0x1p-25);  // a denormal number
 }
 
 TEST(Element, KnownValues) {

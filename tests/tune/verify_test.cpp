@@ -173,6 +173,19 @@ TEST(Verify, AcceptsTheRightAnswer) {
   }
 }
 
+// So that the figures say something of a type whose every value is an end of what is right for it.
+TEST(Verify, TheWorstElementIsWithinItsBoundAlsoInCoarseTypes) {
+  for (const char* type : {"f32", "bf16", "f16"}) {
+    Operands o(Problem::parse(std::string("gemm m=64 n=64 k=300 dtype=") + type), FillKind::uniform);
+    const Verifier verifier(o);
+    compute(o);
+    const Verification v = verifier.check();
+    EXPECT_TRUE(v.ok) << v.failure;
+    EXPECT_GT(v.max_err, 0) << type;
+    EXPECT_LT(v.max_err, 0.999 * v.bound) << type;
+  }
+}
+
 TEST(Verify, FindsPoisonAndNamesTheFirstWrongElement) {
   Operands o(Problem::parse("gemm m=4 n=5 k=6 dtype=f32"), FillKind::integers);
   const Verifier verifier(o);
