@@ -27,6 +27,7 @@ enum class Policy : int {
 };
 std::string_view to_string(Policy p);
 Policy parse_policy(std::string_view text);  // Error(bad_input) with the known names
+std::vector<std::string> policy_names();     // in the order of Policy
 
 struct Candidate {
   KernelConfig config;

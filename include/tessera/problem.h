@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tessera/dtype.h"
 #include "tessera/epilogue.h"
@@ -94,8 +95,10 @@ std::string to_string(const Problem& p);  // a description where a member's valu
 uint64_t hash(const Problem& p);          // allocation-free
 std::string_view to_string(Layout layout);
 std::string_view to_string(Op op);
-Op parse_op(std::string_view word);        // Error(bad_input) with the known names
-bool is_op(std::string_view word);         // whether a problem's text starts with it
+Op parse_op(std::string_view word);  // Error(bad_input) with the known names
+bool is_op(std::string_view word);   // whether a problem's text starts with it
+std::vector<std::string>
+problem_words();  // what a problem's text is made of: operations, and keys with their '='
 std::string types_text(const Problem& p);  // the value of dtype=: "bf16", "u8xi8"
 
 inline bool is_conv(Op op) { return op != Op::gemm; }

@@ -6,6 +6,7 @@
 #include "cpu/product.h"
 #include "cpu/results.h"
 #include "cpu/scatter_abi.h"
+#include "cpu/shuffle.h"
 
 namespace tsr {
 
@@ -38,11 +39,12 @@ struct Scatter {
 
   // The lanes of `low`, then `high`, from lane kBy on.
   template <int kBy>
+  struct From {
+    static constexpr int at(int lane) { return lane + kBy; }
+  };
+  template <int kBy>
   static TSR_INLINE F moved(F low, F high) {
-    typename Vec<L>::I lanes;
-#pragma GCC unroll 16
-    for (int i = 0; i < L; ++i) lanes[i] = i + kBy;
-    return __builtin_shuffle(low, high, lanes);
+    return shuffle<From<kBy>, L>(low, high);
   }
 
   // A run to the sums from kAt on.

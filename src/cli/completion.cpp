@@ -7,6 +7,8 @@
 #include "core/arch_spec.h"
 #include "runtime/generate.h"
 #include "runtime/kernel_set.h"
+#include "tessera/dispatcher.h"
+#include "tessera/problem.h"
 #include "tune/peer.h"
 #include "tune/suite.h"
 
@@ -22,34 +24,7 @@ struct Script {
 std::vector<std::string> words_of(Complete what) {
   std::vector<std::string> out;
   switch (what) {
-    case Complete::problem:
-      return {"gemm",
-              "conv_fwd",
-              "conv_bwd_data",
-              "conv_bwd_weight",
-              "m=",
-              "n=",
-              "k=",
-              "g=",
-              "c=",
-              "in=",
-              "filter=",
-              "stride=",
-              "pad=",
-              "dilation=",
-              "dtype=",
-              "layout=",
-              "batch=",
-              "epilogue=",
-              "out=",
-              "d=",
-              "prepack=b",
-              "bias_grad=f32",
-              "lda=",
-              "ldb=",
-              "ldc=",
-              "alpha=",
-              "beta="};
+    case Complete::problem: return problem_words();
     case Complete::arch:
       for (const ArchSpec& a : all_archs()) out.push_back(a.name);
       return out;
@@ -59,8 +34,14 @@ std::vector<std::string> words_of(Complete what) {
       out.emplace_back("u8xi8");
       return out;
     }
-    case Complete::layout: return {"rcr", "rrr", "crr", "ccr"};
-    case Complete::policy: return {"model", "model_topk", "tuned", "explicit", "first_legal"};
+    case Complete::layout:
+      for (const Layout l : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr})
+        out.emplace_back(to_string(l));
+      return out;
+    case Complete::policy:
+      out = policy_names();
+      std::erase(out, "callback");  // of programs only
+      return out;
     case Complete::suite: return suite_names();
     case Complete::shell: return {"bash", "zsh", "fish"};
     case Complete::command:

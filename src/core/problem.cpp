@@ -226,6 +226,15 @@ Op parse_op(std::string_view word) {
 
 bool is_op(std::string_view word) { return std::find(kOps.begin(), kOps.end(), word) != kOps.end(); }
 
+std::vector<std::string> problem_words() {
+  std::vector<std::string> words(kOps.begin(), kOps.end());
+  for (const Field& f : fields()) {
+    std::string word = std::string(f.key) + '=';
+    if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(std::move(word));
+  }
+  return words;
+}
+
 std::string_view to_string(Layout layout) { return kLayouts[static_cast<size_t>(layout)]; }
 std::string_view to_string(Op op) { return kOps[static_cast<size_t>(op)]; }
 

@@ -218,13 +218,18 @@ bool ranks_a_part(const SelectionInput& in) {
 
 ChoiceSource choice_source(Policy policy) { return kPolicies[static_cast<size_t>(policy)].source; }
 
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const PolicyRow& row : kPolicies) names.emplace_back(row.name);
+  return names;
+}
+
 Policy parse_policy(std::string_view text) {
-  std::string names;
   for (size_t i = 0; i < kPolicies.size(); ++i) {
     if (kPolicies[i].name == text) return static_cast<Policy>(i);
-    names += (i ? " " : "") + std::string(kPolicies[i].name);
   }
-  throw Error(ErrorCode::bad_input, "unknown policy '" + std::string(text) + "'", "one of " + names);
+  throw Error(ErrorCode::bad_input, "unknown policy '" + std::string(text) + "'",
+              "one of " + join(policy_names(), " "));
 }
 
 std::string why_nothing_is_legal(const GemmView& view, const ArchSpec& arch) {

@@ -310,6 +310,8 @@ TEST(Cli, CompletionKnowsValuesAndVerbs) {
   EXPECT_TRUE(has(completed({"run", "--device", "null", ":"}), " gfx942 "));
   EXPECT_TRUE(has(completed({"run", "--device", ""}), " cpu "));
   EXPECT_EQ(completed({"generate", "--devi"}), "  \n");
+  EXPECT_EQ(completed({"run", "gemm", "stride_"}), " stride_a= stride_b= stride_c= \n");
+  EXPECT_EQ(completed({"run", "--policy", "model"}), " model model_topk \n");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/compile.h"
 #include "base/fs.h"
+#include "base/parallel.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "codegen/render.h"
@@ -17,6 +18,7 @@
 #include "core/artifact.h"
 #include "runtime/kernel_set.h"
 #include "space/rules.h"
+#include "space/space.h"
 #include "tessera/error.h"
 #include "tessera/json.h"
 #include "tessera/registry.h"
@@ -239,6 +241,42 @@ TEST_P(GenerateWith, UnitsOfEveryArchitectureCompile) {
     }
   }
   EXPECT_GE(seen.size(), 30u);
+}
+
+// The same of convolutions, which no kernel set declares: one per architecture, family, direction and
+// instruction.
+TEST_P(GenerateWith, UnitsOfConvolutionsCompile) {
+  if (find_program(GetParam()).empty()) GTEST_SKIP() << GetParam() << " is not installed";
+  Variable compiler("TESSERA_CXX", GetParam());
+  std::map<std::string, Source> units;
+  std::set<Family> families;
+  for (const char* name : {"x86_avx2", "x86_amx"}) {
+    const ArchSpec& arch = find_arch(name);
+    for (const char* op : {"conv_fwd", "conv_bwd_data", "conv_bwd_weight"}) {
+      for (const char* shape :
+           {"c=64 k=64", "g=32 c=1 k=1", "g=8 c=4 k=4", "c=3 k=64", "c=3 k=64 stride=2x2", "c=1 k=4"}) {
+        for (const char* dtype : {"f32", "bf16"}) {
+          const GemmView v = lower(Problem::parse(std::string(op) + " n=2 in=24x24 filter=3x3 pad=1x1 " +
+                                                  shape + " dtype=" + dtype));
+          for (const KernelConfig& c : legal_configs(v, arch)) {
+            families.insert(c.family_id());
+            const Instruction* inst = arch.find_instruction(v.a.type, v.b.type, c);
+            const std::string kind =
+                arch.name + op + std::string(to_string(c.family_id())) + (inst ? inst->name : "") + dtype;
+            if (!units.contains(kind)) units.emplace(kind, render(v, c, arch));
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GE(families.size(), 7u);
+  EXPECT_GE(units.size(), 40u);
+  std::vector<const Source*> all;
+  for (const auto& [kind, unit] : units) all.push_back(&unit);
+  in_parallel(all.size(), 0, [&](size_t i) {
+    EXPECT_NO_THROW(compile_cpp(*all[i], dir_.path())) << all[i]->arch << '\n'
+                                                       << all[i]->unit.substr(0, 2000);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Compilers, GenerateWith, testing::Values("g++", "g++-11", "clang++"),
