@@ -5,94 +5,11 @@
 // columns.
 #pragma once
 
-#include "cpu/multiply.h"
+#include "cpu/dot_finish.h"
+#include "cpu/dot_math.h"
 #include "cpu/unpacked.h"
 
 namespace tsr {
-
-// One step along k: kStep elements of both operands.
-template <class C>
-struct DotMath {
-  static constexpr int L = C::vector_bits / 32;
-  static constexpr Type kRow = C::swap_ab ? C::type_b : C::type_a;
-  static constexpr Type kCol = C::swap_ab ? C::type_a : C::type_b;
-  static constexpr bool kVnni = C::inst == Inst::vnni;
-  static constexpr bool kMadd = C::inst == Inst::madd16;
-  static constexpr bool kPairs = C::inst == Inst::dpbf16;
-  static_assert(!kPairs || (kRow == Type::bf16 && kCol == Type::bf16));
-  // Two bf16 of a 32-bit lane become two floats by a shift and a mask: a dot product does not mind the order
-  // of k.
-  static constexpr bool kHalves = C::inst == Inst::fma && kRow == Type::bf16 && kCol == Type::bf16;
-  // vpdpbusd wants unsigned x signed. Of two signed operands the columns are moved up by 128, and 128 * (sum
-  // of the row) is taken off the result.
-  static constexpr bool kOffset = kVnni && kRow != Type::u8 && kCol != Type::u8;
-  static constexpr int kStep = kVnni ? 4 * L : kMadd || kPairs || kHalves ? 2 * L : L;
-
-  using F = typename Vec<L>::F;
-  using I = typename Vec<L>::I;
-  using Acc = typename Accumulator<L, kVnni || kMadd>::type;
-  struct Fragment {
-    Acc x, y;  // y where a step takes two multiplications
-  };
-
-  template <Type kType>
-  static TSR_INLINE Fragment load(const char* p, Part part) {
-    if constexpr (kVnni) {
-      return {load_copy8<Acc>(p, part), Acc{}};
-    } else if constexpr (kPairs) {
-      return {load_copy16<Acc>(p, part), Acc{}};
-    } else if constexpr (kMadd && kType == Type::u8) {
-      return {load_u8_as_16<Acc>(p, part), Acc{}};
-    } else if constexpr (kMadd) {
-      return {load_i8_as_16<Acc>(p, part), Acc{}};
-    } else if constexpr (kHalves) {
-      const I v = load_copy16<I>(p, part);
-      return {(F)(v << 16), (F)(v & static_cast<int>(0xffff0000u))};
-    } else {
-      return {load_floats<L, kType>(p, part), Acc{}};
-    }
-  }
-  // A whole step: where memory needs no conversion the load stays visible to the compiler, which may fold it.
-  template <Type kType>
-  static TSR_INLINE Fragment load(const char* p) {
-    if constexpr (kVnni || kPairs || kType == Type::f32) {
-      return {load_whole<Acc>(p), Acc{}};
-    } else if constexpr (kHalves) {
-      const I v = load_whole<I>(p);
-      return {(F)(v << 16), (F)(v & static_cast<int>(0xffff0000u))};
-    } else {
-      return load<kType>(p, Part(kStep));
-    }
-  }
-
-  template <class... Rest>
-  static TSR_INLINE Fragment load_row(const char* p, Rest... part) {
-    return load<kRow>(p, part...);
-  }
-  template <class... Rest>
-  static TSR_INLINE Fragment load_col(const char* p, Rest... part) {
-    Fragment f = load<kCol>(p, part...);
-    if constexpr (kOffset) f.x ^= static_cast<int>(0x80808080u);
-    return f;
-  }
-
-  static TSR_INLINE Acc multiply(Acc c, const Fragment& row, const Fragment& col) {
-    if constexpr (kVnni && kRow == Type::u8) {
-      return dot_u8(c, row.x, col.x);
-    } else if constexpr (kVnni) {
-      return dot_u8(c, col.x, row.x);
-    } else if constexpr (kMadd) {
-      return c + dot_i16(row.x, col.x);
-    } else if constexpr (kPairs) {
-      return dot_bf16(c, row.x, col.x);
-    } else if constexpr (kHalves) {
-      c = c + row.x * col.x;
-      return c + row.y * col.y;
-    } else {
-      return c + row.x * col.x;
-    }
-  }
-};
 
 template <class C>
 struct Dot {
@@ -118,8 +35,6 @@ struct Dot {
   static constexpr int kRowTiles = 8;
   // Lines of the next block of columns asked for in each step, in the shadow of the arithmetic.
   static constexpr int kAhead = (kCols + 1) / 2;
-  // The tile as it lies in C.
-  static constexpr int kOutCols = C::swap_ab ? kRows : kCols;
 
   // `rest` is a Part for the last elements of k, or nothing.
   template <int kColumns, class... Rest>
@@ -292,8 +207,8 @@ struct Dot {
           const long long count = k_end - k_begin;
           Acc acc[kRows][kCols];
           stream_tile(args, acc, row, row_stride, col, col_stride, count);
-          finish(args, acc, offset, base, i0 - base, least(kRows, i1 - base), j, j0 - j,
-                 least(kCols, col_end - j));
+          DotFinish<C>::finish(args, acc, offset, base, i0 - base, least(kRows, i1 - base), j, j0 - j,
+                               least(kCols, col_end - j));
           continue;
         }
         long long k0 = k_begin;
@@ -324,87 +239,14 @@ struct Dot {
               accumulate<Fetch::nothing>(acc, row, row_stride, col, col_stride, count, nullptr);
             }
             if (last) {
-              finish(args, acc, offset + (i - base), i, i0 + t * kRows - i, least(kRows, i1 - i), j, j0 - j,
-                     least(kCols, col_end - j));
+              DotFinish<C>::finish(args, acc, offset + (i - base), i, i0 + t * kRows - i,
+                                   least(kRows, i1 - i), j, j0 - j, least(kCols, col_end - j));
             } else {
               copy(held[t], acc);
             }
           }
         } while ((k0 += block) < k_end);
       }
-    }
-  }
-
-  // Adds up the lanes and stores rows [i + i_skip, i + i_count), columns [j + j_skip, j + j_count) of the
-  // tile at (i, j).
-  static TSR_INLINE void finish(const UnpackedArgs& args, const Acc (&acc)[kRows][kCols], const int* offset,
-                                long long i, long long i_skip, long long i_count, long long j,
-                                long long j_skip, long long j_count) {
-    constexpr int kCount = kRows * kCols, kGroups = (kCount + L - 1) / L;
-    using U = typename Vec<L>::U;
-    using E = typename Unpacked<C>::E;
-    U group[kGroups + 1];
-    sum_groups<0>(acc, group);
-    group[kGroups] = group[kGroups - 1];
-    if constexpr (Math::kOffset) {
-      alignas(64) unsigned taken[kGroups * L];
-      TSR_UNROLL for (int t = 0; t < kCount; ++t) {
-        taken[t] = static_cast<unsigned>(offset[C::swap_ab ? t % kOutCols : t / kOutCols]);
-      }
-      TSR_UNROLL for (int g = 0; g < kGroups; ++g) group[g] -= load_whole<U>(taken + g * L);
-    }
-    const bool s = C::swap_ab;
-    const long long row = s ? j : i, row_skip = s ? j_skip : i_skip, row_count = s ? j_count : i_count;
-    const long long col = s ? i : j, col_skip = s ? i_skip : j_skip, col_count = s ? i_count : j_count;
-    if constexpr (E::kLight && kOutCols > 1 && kOutCols <= L) {
-      if (col_skip == 0 && !args.sums) {
-        store_rows<0>(args.epilogue, group, row, row_skip, row_count, col, static_cast<int>(col_count));
-        return;
-      }
-    }
-    alignas(64) unsigned sums[(kGroups + 1) * L];
-    TSR_UNROLL for (int g = 0; g < kGroups; ++g) store_whole(sums + g * L, group[g]);
-    if constexpr (kOutCols == 1 && C::epilogue_count == 0) {
-      // A tight column of C lies in memory like a row.
-      if (args.epilogue.c_stride == 1 && !args.sums) {
-        return E::store_tile(sums + row_skip, kCount, args.epilogue, row + row_skip, col, 1,
-                             static_cast<int>(row_count - row_skip));
-      }
-    }
-    Unpacked<C>::store_tile(args, sums + row_skip * kOutCols + col_skip, kOutCols, row + row_skip,
-                            col + col_skip, static_cast<int>(row_count - row_skip),
-                            static_cast<int>(col_count - col_skip));
-  }
-
-  // Lanes from kFrom on, of two groups.
-  template <int kFrom>
-  struct Shifted {
-    static constexpr int at(int lane) { return lane + kFrom; }
-  };
-
-  // Rows of the tile straight from registers.
-  template <int kRow, class E = typename Unpacked<C>::E, class U>
-  static TSR_INLINE void store_rows(const EpilogueArgs& e, const U* group, long long row, long long skip,
-                                    long long count, long long col, int col_count) {
-    constexpr int kOutRows = kRows * kCols / kOutCols;
-    if constexpr (kRow < kOutRows) {
-      constexpr int kFrom = kRow * kOutCols;
-      if (kRow >= skip && kRow < count) {
-        const U sums = shuffle<Shifted<kFrom % L>, L>(group[kFrom / L], group[kFrom / L + 1]);
-        E::store(sums, e, row + kRow, col, col_count);
-      }
-      store_rows<kRow + 1>(e, group, row, skip, count, col, col_count);
-    }
-  }
-
-  template <int kFirst, class U>
-  static TSR_INLINE void sum_groups(const Acc (&acc)[kRows][kCols], U* group) {
-    if constexpr (kFirst < kRows * kCols) {
-      auto leaf = [&](int t) __attribute__((always_inline)) {
-        return C::swap_ab ? acc[t % kOutCols][t / kOutCols] : acc[t / kOutCols][t % kOutCols];
-      };
-      group[kFirst / L] = (U)sum_lanes<L, kRows * kCols, kFirst, L>(leaf);
-      sum_groups<kFirst + L>(acc, group);
     }
   }
 };

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "cpu/abi.h"
+#include "cpu/convert.h"
+#include "cpu/functions.h"
 #include "cpu/types.h"
 #include "cpu/vec.h"
 #include "cpu/wide.h"

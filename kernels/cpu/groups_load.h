@@ -2,6 +2,7 @@
 // all lanes; of bf16 as floats, or two neighbours at once.
 #pragma once
 
+#include "cpu/convert.h"
 #include "cpu/groups_math.h"
 
 namespace tsr {

@@ -1,6 +1,7 @@
 // Loads of part of a line of memory that convert or widen on the way, without touching what lies behind it.
 #pragma once
 
+#include "cpu/convert.h"
 #include "cpu/types.h"
 #include "cpu/vec.h"
 

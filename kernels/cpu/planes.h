@@ -4,6 +4,7 @@
 // edges. Places between the lines are computed with the others and left.
 #pragma once
 
+#include "cpu/convert.h"
 #include "cpu/each.h"
 #include "cpu/multiply.h"
 #include "cpu/planes_abi.h"

@@ -2,6 +2,7 @@
 // matrix of each point.
 #pragma once
 
+#include "cpu/convert.h"
 #include "cpu/lines.h"
 #include "cpu/winograd_abi.h"
 #include "cpu/winograd_transform.h"

@@ -6,28 +6,19 @@
 #include "cpu/direct_stages.h"
 #include "cpu/multiply.h"
 #include "cpu/unpacked.h"
+#include "cpu/unpacked_math.h"
 
 namespace tsr {
 
 // How words are made of memory, and multiplied.
 template <class C>
-struct WordMath {
-  static constexpr int L = C::vector_bits / 32;
-  static constexpr Type kRow = C::swap_ab ? C::type_b : C::type_a;
-  static constexpr Type kCol = C::swap_ab ? C::type_a : C::type_b;
-  static constexpr bool kVnni = C::inst == Inst::vnni, kMadd = C::inst == Inst::madd16,
-                        kPairs = C::inst == Inst::dpbf16;
-  static_assert(!kPairs || (kRow == Type::bf16 && kCol == Type::bf16));
-  static constexpr int kGroup = kVnni ? 4 : kMadd || kPairs ? 2 : 1;
-  // vpdpbusd wants unsigned x signed: of two signed operands the rows are moved up by 128, and 128 * (sum of
-  // the column) is taken off the result.
-  static constexpr bool kOffset = kVnni && kRow != Type::u8 && kCol != Type::u8;
+struct WordMath : UnpackedMath<C> {
+  using Base = UnpackedMath<C>;
+  using Base::kGroup, Base::kMadd, Base::kOffset, Base::kPairs, Base::kRow, Base::L;
+  using typename Base::Acc, typename Base::U;
+  // It is the rows that kOffset moves.
+  static constexpr bool kRowIsUnsigned = kOffset || kRow == Type::u8;
   static constexpr unsigned kFlip = kOffset ? 0x80808080u : 0;
-
-  using F = typename Vec<L>::F;
-  using I = typename Vec<L>::I;
-  using U = typename Vec<L>::U;
-  using Acc = typename Accumulator<L, kVnni || kMadd>::type;
 
   // Whether words lie in memory: `k_stride` bytes between neighbours along k, `depth` of them.
   template <Type kType, bool kFlipped>
@@ -35,22 +26,6 @@ struct WordMath {
     constexpr int kSize = bytes_of(kType);
     if constexpr (kGroup == 1) return kType == Type::f32;
     return kSize * kGroup == 4 && !kFlipped && k_stride == kSize && depth % kGroup == 0;
-  }
-
-  // L words of one line: `part` of kGroup * L elements along k.
-  template <Type kType>
-  static TSR_INLINE U along(const char* p, Part part) {
-    if constexpr (kVnni) {
-      return load_copy8<U>(p, part);
-    } else if constexpr (kPairs) {
-      return load_copy16<U>(p, part);
-    } else if constexpr (kMadd && kType == Type::u8) {
-      return load_u8_as_16<U>(p, part);
-    } else if constexpr (kMadd) {
-      return load_i8_as_16<U>(p, part);
-    } else {
-      return as_bits<L>(load_floats<L, kType>(p, part));
-    }
   }
 
   // One element of each of L lines that lie side by side, in the low end of every lane.
@@ -88,16 +63,8 @@ struct WordMath {
     if constexpr (kFewRegisters) {
       multiply_add<C::inst>(c, row, col);
       return c;
-    } else if constexpr (kVnni && (kOffset || kRow == Type::u8)) {
-      return dot_u8(c, row, col);
-    } else if constexpr (kVnni) {
-      return dot_u8(c, col, row);
-    } else if constexpr (kMadd) {
-      return c + dot_i16(row, col);
-    } else if constexpr (kPairs) {
-      return dot_bf16(c, row, col);
     } else {
-      return c + row * col;
+      return Base::template multiply<kRowIsUnsigned>(c, row, col);
     }
   }
 };

@@ -20,7 +20,7 @@ struct CpuFacts {
     bool converts = false, along_k = false;
     double size = 0, copied = 0, gathered = 0;
   } left, right;
-  double far_at_hand = 0, far_known = 0;  // shares of steps of the left operand, see Cpu::far_rows
+  double far_at_hand = 0, far_known = 0;  // shares of steps of the left operand, see ProductTerms::far_rows
   bool paged = false;                     // its rows lie whole pages apart
   double pages_of_rows = 0;
   double read_a = 0, read_b = 0, read_c = 0, read_words_b = 0;

@@ -54,8 +54,10 @@ class CpuKernel : public Kernel {
   // Moves C and the full D tensors of `e`, made by epilogue_args(buffers), to another group.
   void set_group(tsr::EpilogueArgs& e, const Buffers& buffers, int64_t group) const;
 
-  void spare_threads() {
+  // Returns how many are left.
+  int spare_threads() {
     if (!view_.worth_threads()) threads_ = 1;
+    return threads_;
   }
 
   // vpdpbusd takes A unsigned: signed A is moved up by 128 on its way to the instruction, and -128 * (sum of

@@ -189,59 +189,6 @@ TEST(Packed, ManyRowsAlongMemory) {
   }
 }
 
-TEST(Packed, ColumnsPastVectorsAsDotProducts) {
-  for (const char* arch : {"x86_avx2", "x86_avx512"}) {
-    if (!runs_here(arch)) continue;
-    const int lanes = std::string_view(arch) == "x86_avx2" ? 8 : 16;
-    const std::string config =
-        "tile=4x" + std::to_string(2 * lanes) + " inst=1x" + std::to_string(lanes) + "x1 edge_dot=1 ";
-    for (int edge : {1, 2, 3, 4}) {
-      for (const char* layout : {"rcr", "rrr"}) {
-        for (const char* sizes : {"m=1 k=16", "m=6 k=17", "m=53 k=131", "m=100 k=33"}) {
-          for (const char* more : {"pack_a=1", "pack_a=1 block=8x32x16", "pack_a=1 block=0x0x16"}) {
-            for (int vectors : {1, 2, 5}) {
-              expect_right(arch, config + more,
-                           "gemm " + std::string(sizes) + " n=" + std::to_string(vectors * lanes + edge) +
-                               " dtype=f32 layout=" + layout);
-            }
-          }
-        }
-      }
-    }
-    const std::string wide = "gemm m=61 n=" + std::to_string(4 * lanes + 3) + " k=70 dtype=f32 layout=";
-    expect_right(arch, config, wide + "rcr", 3);
-    expect_right(arch, config + "pack_b=0", wide + "rrr batch=2 lda=80 ldb=200 ldc=150 beta=1", 2);
-    expect_right(arch, config + "pack_a=1", wide + "rrr batch=3 epilogue=bias,relu", 2, FillKind::uniform);
-  }
-}
-
-// The driver's own choice where a word holds several elements of k: columns of 16, and 1 to 4 past them.
-TEST(Packed, ColumnsPastVectorsOfWordsAsDotProducts) {
-  const char* arch = "x86_avx512_bf16";
-  if (!runs_here(arch)) GTEST_SKIP() << "no " << arch << " here";
-  for (const char* type : {"bf16", "u8xi8", "i8"}) {
-    const int group = type[0] == 'b' ? 2 : 4;
-    const std::string config = "tile=4x32 inst=1x16x" + std::to_string(group) + " pack_a=1";
-    for (int edge : {0, 1, 2, 3, 4, 5}) {
-      for (const char* layout : {"rcr", "rrr", "crr"}) {
-        for (const int k : {12 * group, 24 * group, 96 * group, 96 * group - 1, 130 * group + 1}) {
-          for (const char* more : {"", " block=0x0x64"}) {
-            for (const int m : {1, 6, 53}) {
-              const std::string sizes = "gemm m=" + std::to_string(m) + " n=" + std::to_string(48 + edge) +
-                                        " k=" + std::to_string(k) + " dtype=";
-              expect_right(arch, config + more, sizes + type + " layout=" + layout);
-            }
-          }
-        }
-      }
-    }
-    const std::string wide = std::string("gemm m=61 n=67 k=470 dtype=") + type + " layout=";
-    expect_right(arch, config, wide + "rcr", 3);
-    expect_right(arch, config, wide + "rrr batch=2 lda=480 ldb=200 ldc=150 beta=1", 2);
-    expect_right(arch, config, wide + "rrr batch=3 epilogue=bias,relu", 2);
-  }
-}
-
 TEST(Packed, PrimesAndPanelEdges) {
   const Fma f;
   for (const char* sizes : {"m=61 n=127 k=257", "m=6 n=193 k=31", "m=257 n=3 k=64", "m=97 n=65 k=1"}) {
