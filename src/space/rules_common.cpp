@@ -40,7 +40,7 @@ struct Bounds {
   bool hold(C c) const {
     const auto knobs = std::bit_cast<Knobs>(c);
     int outside = 0;
-    for (size_t i = 0; i < kKnobs; ++i) outside |= (knobs[i] < low[i]) | (knobs[i] > high[i]);
+    for (size_t i = 0; i < kKnobs; ++i) outside |= int{knobs[i] < low[i]} | int{knobs[i] > high[i]};
     return outside == 0;
   }
 };
