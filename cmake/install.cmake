@@ -15,7 +15,7 @@ install(FILES ${CMAKE_BINARY_DIR}/TesseraConfig.cmake ${CMAKE_BINARY_DIR}/Tesser
 # The .pc file finds its prefix from where it lies.
 file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
-set(pc_needs "${OpenMP_CXX_FLAGS} -lsqlite3 -lpthread -ldl")
+set(pc_needs "${openmp_runtime} -lsqlite3 -lpthread -ldl")
 set(pc_libs "")
 if(NOT TESSERA_SHARED)
   set(pc_libs " ${pc_needs}")  # the only library there is needs them at every link
