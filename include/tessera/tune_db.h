@@ -13,7 +13,8 @@ std::string default_tune_db();
 
 // The decisions stored in a database of measurements, read once, now. A missing file holds none. What cannot
 // be read is warned about once and counts as holding none, unless `must_read`: then Error(io) or
-// Error(corrupt).
+// Error(corrupt). A database that another process has locked is waited for half a second, with `must_read`
+// ten.
 std::shared_ptr<const Decisions> open_decisions(const std::string& path = default_tune_db(),
                                                 bool must_read = false);
 

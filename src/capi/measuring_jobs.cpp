@@ -232,7 +232,7 @@ Json evaluate_job(const Json& options, const JobProgress& progress) {
                     model = text_member(in, "model"), device = text_member(in, "device", "cpu"),
                     csv = text_member(in, "csv"), html = text_member(in, "html");
   const std::string fold_name = text_member(in, "fold");
-  const auto asked = fold_name.empty() ? std::nullopt : std::optional(parse_fold(fold_name));
+  if (!fold_name.empty()) parse_fold(fold_name);  // refused before the work
   int units = 0;
   if (const Json* v = in.find("units")) units = read_int(*v, 0);
   const std::string peer = text_member(in, "peer");
@@ -241,7 +241,7 @@ Json evaluate_job(const Json& options, const JobProgress& progress) {
   if (!peer.empty()) o.peer = Peer::load(peer);
   const TrainingData data =
       training_data(Database(path, Database::Mode::read), detect_cpu().name, operation, units);
-  const Fold fold = asked.value_or(data.judging_fold());
+  const Fold fold = fold_name.empty() ? data.judging_fold() : parse_fold(fold_name);
   const Model& judged = model_for(model, data.arch, data.problems[0].problem);
   note_device_use();
   const Evaluation e = evaluate(data, fold, judged, o, stages(progress));

@@ -32,7 +32,7 @@ const std::string& why_no_gpu() { return opened().why; }
 
 std::string test_data() {
   const char* folder = std::getenv("TESSERA_TEST_DATA");
-  return folder ? folder : std::string(TESSERA_SOURCE_DIR) + "/tests";
+  return folder ? folder : TESSERA_SOURCE_DIR "/tests";
 }
 
 }  // namespace tessera

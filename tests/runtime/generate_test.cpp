@@ -243,8 +243,8 @@ TEST_P(GenerateWith, UnitsOfEveryArchitectureCompile) {
   EXPECT_GE(seen.size(), 30u);
 }
 
-// The same of convolutions, which no kernel set declares: one per architecture, family and instruction, and per
-// direction where the family has code for each.
+// The same of convolutions, which no kernel set declares: one per architecture, family and instruction, and
+// per direction where the family has code for each.
 TEST_P(GenerateWith, UnitsOfConvolutionsCompile) {
   if (find_program(GetParam()).empty()) GTEST_SKIP() << GetParam() << " is not installed";
   Variable compiler("TESSERA_CXX", GetParam());
@@ -262,8 +262,8 @@ TEST_P(GenerateWith, UnitsOfConvolutionsCompile) {
             families.insert(c.family_id());
             const Instruction* inst = arch.find_instruction(v.a.type, v.b.type, c);
             const Family f = c.family_id();
-            const std::string kind = arch.name + std::string(to_string(f)) + (inst ? inst->name : "") + dtype +
-                                     (f == Family::cpu_groups || f == Family::cpu_planes ? op : "");
+            const std::string kind = arch.name + std::string(to_string(f)) + (inst ? inst->name : "") +
+                                     dtype + (f == Family::cpu_groups || f == Family::cpu_planes ? op : "");
             if (!units.contains(kind)) units.emplace(kind, render(v, c, arch));
           }
         }

@@ -26,7 +26,7 @@ std::vector<std::string> shipped() {
 }
 
 TrainingData times_of(const std::string& model) {
-  const std::string path = std::string(TESSERA_SOURCE_DIR) + "/" + model + ".times";
+  const std::string path = TESSERA_SOURCE_DIR "/" + model + ".times";
   return parse_training_data(read_file(path), path);
 }
 

@@ -69,7 +69,7 @@ std::vector<std::string> runnable_archs() {
 }
 
 std::vector<Case> cases() {
-  const std::string folder = std::string(TESSERA_SOURCE_DIR) + "/tests/cases/";
+  const std::string folder = TESSERA_SOURCE_DIR "/tests/cases/";
   const std::vector<std::string> archs = runnable_archs();
   std::vector<Case> out;
   for (const std::string& file : list_directory(folder)) {
