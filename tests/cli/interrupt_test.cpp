@@ -36,8 +36,8 @@ class Interrupt : public testing::Test {
   }
 
   pid_t start(const std::string& arguments) const {
-    const std::string line = std::string("exec ") + TESSERA_BINARY_DIR "/bin/tessera " + arguments + " >" +
-                             dir_.path() + "/said 2>&1 </dev/null";
+    const std::string line =
+        "exec " TESSERA_BINARY_DIR "/bin/tessera " + arguments + " >" + dir_.path() + "/said 2>&1 </dev/null";
     const pid_t pid = fork();
     if (pid != 0) return pid;
     setpgid(0, 0);
