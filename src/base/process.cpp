@@ -25,6 +25,9 @@
 namespace tessera {
 namespace {
 
+// Where programs are looked for without a PATH.
+constexpr std::string_view kUsualPath = "/usr/local/bin:/usr/bin:/bin";
+
 using Clock = std::chrono::steady_clock;
 constexpr size_t kMaxOutput = size_t{16} << 20;
 constexpr long kLook = 100;  // milliseconds
@@ -172,7 +175,7 @@ std::string find_program(std::string_view name) {
   if (name.empty()) return {};
   if (name.find('/') != name.npos) return usable(std::string(name)) ? std::string(name) : std::string();
   const char* path = std::getenv("PATH");
-  for (std::string_view folder : split(path ? path : "", ':')) {
+  for (std::string_view folder : split(path ? path : kUsualPath, ':')) {
     if (folder.empty()) continue;  // an empty piece would mean the current directory
     std::string candidate = std::string(folder) + '/' + std::string(name);
     if (usable(candidate)) return candidate;
@@ -195,7 +198,10 @@ ProcessResult run_process(const std::vector<std::string>& argv, std::string_view
   FileHandle out = memory_file("output", {});
   if (!in || !out) return fail(errno);
   const std::vector<char*> arguments = pointers(argv, {});
-  const std::vector<char*> variables = pointers(environment, inherited(environment));
+  std::vector<std::string> replaced = environment;
+  if (!std::getenv("PATH"))
+    replaced.push_back("PATH=" + std::string(kUsualPath));  // compilers look for ld there
+  const std::vector<char*> variables = pointers(replaced, inherited(replaced));
   ChildPlan plan{program.c_str(), arguments.data(), variables.data(), in.get(), out.get(), {}, getpid()};
   int error = 0;
   const pid_t pid = start(plan, &error);

@@ -25,7 +25,7 @@ std::string number_text(float v);
 // As a cell of a CSV file: quoted where it has to be.
 std::string csv_cell(std::string_view text);
 
-// printf-style, for human-readable output.
+// printf-style. A number has a point in every locale.
 std::string format(const char* fmt, ...) __attribute__((format(printf, 1, 2)));
 
 // Of `candidates`, the one nearest to `word` by edit distance if it is close enough to be a typing slip; else

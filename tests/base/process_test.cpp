@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/fs.h"
+#include "variable.h"
 
 namespace tessera {
 namespace {
@@ -113,6 +114,12 @@ TEST(Process, WorksWhereChildSignalsAreIgnored) {
   const auto before = signal(SIGCHLD, SIG_IGN);
   EXPECT_EQ(run_process({"cat"}, "text", 20).out, "text");
   signal(SIGCHLD, before);
+}
+
+TEST(Process, WorksWithoutAPath) {
+  const Variable path("PATH", std::nullopt);
+  EXPECT_NE(find_program("sh"), "");
+  EXPECT_NE(run_process({"sh", "-c", "printenv PATH"}, "", 20).out.find("/usr/bin"), std::string::npos);
 }
 
 TEST(Process, FindsPrograms) {
