@@ -67,14 +67,11 @@ void refuse_forked_child() {
 }
 
 tsr_status fail(const Error& error) noexcept {
+  const bool called_off = interrupted();  // whatever the work then died of
   try {
-    last_error = error.what();
-    if (interrupted()) {
-      last_error = "interrupted: " + error.what_happened();
-      return TSR_INTERRUPTED;
-    }
+    last_error = called_off ? Error(ErrorCode::interrupted, error.what_happened()).what() : error.what();
   } catch (...) { last_error.clear(); }
-  return status_of(error.code());
+  return status_of(called_off ? ErrorCode::interrupted : error.code());
 }
 
 tsr_status fail() noexcept {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <optional>
 
 #include "backend/backend.h"
 #include "base/fs.h"
@@ -232,7 +231,7 @@ Json evaluate_job(const Json& options, const JobProgress& progress) {
                     model = text_member(in, "model"), device = text_member(in, "device", "cpu"),
                     csv = text_member(in, "csv"), html = text_member(in, "html");
   const std::string fold_name = text_member(in, "fold");
-  if (!fold_name.empty()) parse_fold(fold_name);  // refused before the work
+  const Fold named = fold_name.empty() ? Fold::test : parse_fold(fold_name);
   int units = 0;
   if (const Json* v = in.find("units")) units = read_int(*v, 0);
   const std::string peer = text_member(in, "peer");
@@ -241,7 +240,7 @@ Json evaluate_job(const Json& options, const JobProgress& progress) {
   if (!peer.empty()) o.peer = Peer::load(peer);
   const TrainingData data =
       training_data(Database(path, Database::Mode::read), detect_cpu().name, operation, units);
-  const Fold fold = fold_name.empty() ? data.judging_fold() : parse_fold(fold_name);
+  const Fold fold = fold_name.empty() ? data.judging_fold() : named;
   const Model& judged = model_for(model, data.arch, data.problems[0].problem);
   note_device_use();
   const Evaluation e = evaluate(data, fold, judged, o, stages(progress));

@@ -81,7 +81,7 @@ TEST(Json, KeysAreThoseOfThePage) {
   expect("db export", exported);
   expect("tune", json_of("tune " + problem + quick + " --candidates guided:2" + db));
   expect("search", json_of("search " + problem + quick + " --budget 2"));
-  expect("doctor", [] { return Json::parse(shell("doctor --json", false).text); }());
+  expect("doctor", Json::parse(shell("doctor --json", false).text));  // whatever it finds
   expect("version", json_of("version"));
   for (const char* elsewhere :
        {"arch check", "registry list", "sweep status", "sweep merge", "evaluate", "train"})
