@@ -11,5 +11,6 @@ inline double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 inline double ms_since(Clock::time_point start) { return us_since(start) / 1e3; }
+inline double seconds_since(Clock::time_point start) { return us_since(start) / 1e6; }
 
 }  // namespace tessera

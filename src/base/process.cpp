@@ -18,6 +18,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/interrupt.h"
 #include "base/text.h"
@@ -28,7 +29,6 @@ namespace {
 // Where programs are looked for without a PATH.
 constexpr std::string_view kUsualPath = "/usr/local/bin:/usr/bin:/bin";
 
-using Clock = std::chrono::steady_clock;
 constexpr size_t kMaxOutput = size_t{16} << 20;
 constexpr long kLook = 100;  // milliseconds
 
@@ -212,7 +212,7 @@ ProcessResult run_process(const std::vector<std::string>& argv, std::string_view
   if (!ended && kill(-pid, SIGKILL) != 0) kill(pid, SIGKILL);
   // Where SIGCHLD is ignored the status is lost and 0 stands: callers look at what the program made, too.
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-  result.seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  result.seconds = seconds_since(began);
   if (error) return fail(error);
   result.out = read_back(out.get());
   if (!ended) {

@@ -2,11 +2,11 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 
 #include "backend/backend.h"
 #include "backend/cuda/nvrtc.h"
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/text.h"
 #include "cli/invocation.h"
@@ -118,10 +118,9 @@ void compiler(const Invocation& call, Findings& out) {
     const GemmView view = lower(Problem::parse("gemm m=64 n=64 k=64 dtype=f32"));
     const Source source = render(view, legal_configs(view, backend->arch()).at(0), backend->arch());
     TempDir scratch(temp_directory());
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     backend->load(backend->compile(source, scratch.path()));
-    const double ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    const double ms = ms_since(start);
     out.push_back(
         {"compiler", ms > 2000 ? State::warn : State::ok, identity + format(", a kernel in %.0f ms", ms),
          ms > 2000 ? "compiling is slow here: 'tessera build' or a pack prepares kernels beforehand" : ""});

@@ -144,7 +144,7 @@ DispatcherOptions Invocation::dispatcher_options() const {
   o.device = value("--device", "cpu");
   if (has("--arch")) {
     const std::string arch = value("--arch");
-    o.device = arch.starts_with("null:") ? arch : "null:" + arch;
+    o.device = only_plans(arch) ? arch : "null:" + arch;
     if (has("--device") && value("--device") != o.device)
       throw UsageError("--device " + value("--device") + " and --arch " + arch + " contradict each other");
   }

@@ -156,7 +156,7 @@ void check_names(const Invocation& call) {
     const Option* arch = find_option(*call.command, "--arch");
     if (!arch || arch->placeholder != "ARCH" || !call.has("--arch")) return;
     const std::string name = call.value("--arch");
-    name.starts_with("null:") ? check_device(name) : static_cast<void>(find_arch(name));
+    only_plans(name) ? check_device(name) : static_cast<void>(find_arch(name));
   } catch (const Error& e) { throw UsageError(e.what()); }
 }
 

@@ -1,22 +1,20 @@
 #include "tune/measure.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
+#include "base/clock.h"
 #include "base/interrupt.h"
 
 namespace tessera {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 SelfTimed clocked(const Repeated& work) {
   return [&work](int repeats) {
     const auto start = Clock::now();
     work(repeats);
-    return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+    return us_since(start);
   };
 }
 
@@ -85,11 +83,9 @@ std::vector<Timing> measure_self_timed(std::span<const SelfTimed> candidates, co
   std::vector<size_t> live(count);
   std::iota(live.begin(), live.end(), size_t{0});
   const auto begin = Clock::now();
-  const auto spent_ms = [&] {
-    return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-  };
   const double budget_ms = o.budget_ms * static_cast<double>(count);
-  for (int round = 0; round < o.min_rounds || (round < o.max_rounds && spent_ms() < budget_ms); ++round) {
+  for (int round = 0; round < o.min_rounds || (round < o.max_rounds && ms_since(begin) < budget_ms);
+       ++round) {
     for (size_t turn = 0; turn < live.size(); ++turn) {
       const size_t i = live[(turn + static_cast<size_t>(round)) % live.size()];
       announce(i);

@@ -1,11 +1,11 @@
 #include "tune/sweep_run.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <mutex>
 
 #include "backend/backend.h"
+#include "base/clock.h"
 #include "base/cores.h"
 #include "base/fs.h"
 #include "base/interrupt.h"
@@ -65,7 +65,6 @@ void check_cores(const SweepPlan& plan, const SweepOptions& options, const ArchS
 
 SweepSummary run_sweep(const std::string& directory, const SweepOptions& options,
                        const std::function<void(const SweepProgress&)>& progress) {
-  using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   SweepPlan plan = read_sweep_plan(directory);
   if (only_plans(plan.device)) {
@@ -81,19 +80,17 @@ SweepSummary run_sweep(const std::string& directory, const SweepOptions& options
   const std::string cache_dir = options.cache_dir.empty() ? directory + "/kernels" : options.cache_dir;
   KernelCache cache({.directory = cache_dir, .max_bytes = INT64_MAX});
   std::mutex one_at_a_time;
-  const SweepStage stage{options,
-                         *backend,
-                         cache,
-                         cache_dir,
-                         ledger,
-                         [&] {
-                           const double spent = std::chrono::duration<double>(Clock::now() - start).count();
-                           return stop_requested() || (options.budget_s > 0 && spent > options.budget_s);
-                         },
-                         [&](const SweepProgress& p) {
-                           std::lock_guard lock(one_at_a_time);
-                           if (progress) progress(p);
-                         }};
+  const SweepStage stage{
+      options,
+      *backend,
+      cache,
+      cache_dir,
+      ledger,
+      [&] { return stop_requested() || (options.budget_s > 0 && seconds_since(start) > options.budget_s); },
+      [&](const SweepProgress& p) {
+        std::lock_guard lock(one_at_a_time);
+        if (progress) progress(p);
+      }};
   const size_t compiled = options.compile ? compile_stage(stage) : 0;
   if (options.measure) measure_stage(stage);
   SweepSummary s = ledger.summary();

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "backend/backend.h"
+#include "base/clock.h"
 #include "base/cores.h"
 #include "base/text.h"
 #include "codegen/render.h"
@@ -26,8 +27,6 @@
 
 namespace tessera {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // A sampled check of this many multiply-adds, which each group of a problem computes anew, and of this many
 // elements for every configuration: it takes no longer than timing does.
@@ -202,7 +201,7 @@ class GroupWork {
     const double cpu = cpu_seconds();
     const auto start = Clock::now();
     const std::vector<Timing> times = timed(o);
-    const double wall = std::chrono::duration<double>(Clock::now() - start).count();
+    const double wall = seconds_since(start);
     const double share = on_device || wall <= 0 ? 1 : std::min(1.0, (cpu_seconds() - cpu) / wall);
     const double anchor_us = group_.anchor_problem ? times.back().best_us : 0;
     for (size_t i = 0; i < ready_.size(); ++i) {
