@@ -42,12 +42,13 @@ struct Direct {
     job.words = (depth + kGroup - 1) / kGroup;
     job.cols.k_stride = s.col_k * kGroup;
     job.rows.k_stride = s.row_k * kGroup;
-    const bool cold = depth * (s.col_end - s.col_begin) > kCached;
+    const bool cold = kPanels ? args.streams != Streams::none : depth * (s.col_end - s.col_begin) > kCached;
     job.ahead.p = nullptr;
     job.ahead.k_stride = job.cols.k_stride;
     job.ahead.stride = 0;
     job.ahead.steps = job.words;
-    job.ahead.to_l2 = args.streams == Streams::far;
+    job.ahead.to_l2 = args.streams != Streams::near;
+    job.ahead.sparse = args.streams == Streams::sparse;
     const Lines rows{s.rows + s.row_begin * s.row_stride + args.k_begin * s.row_k, s.row_stride, 0};
     const char* cols = s.cols + args.k_begin * s.col_k;
     for (long long c = s.col_begin; c < s.col_end; c += kCols) {
@@ -63,6 +64,19 @@ struct Direct {
       Tile::column(job, rows, s.row_begin, s.row_begin, s.row_begin, s.row_end, false, job.col_count < kCols,
                    [](long long) {});
     }
+  }
+
+  // A tile of rows that are no words in memory, and columns that are: all of k of the rows is staged at once.
+  static constexpr long long kRowsAhead = 4096;  // words of them
+  static __attribute__((noinline)) void rows_ahead(const UnpackedArgs& args, Shape s, long long depth) {
+    alignas(64) unsigned words[kRowsAhead];
+    const long long count = s.row_end - s.row_begin;
+    const char* p = s.rows + s.row_begin * s.row_stride + args.k_begin * s.row_k;
+    const Lines rows = Staged::take_rows(words, p, s.row_stride, s.row_k, count, depth);
+    s.row_stride = rows.stride;
+    s.row_k = rows.k_stride / kGroup;
+    s.rows = rows.p - s.row_begin * s.row_stride - args.k_begin * s.row_k;
+    in_place(args, s, depth);
   }
 
   static __attribute__((noinline)) void in_blocks(const UnpackedArgs& args) {
@@ -106,7 +120,7 @@ struct Direct {
           job.words = (depth + kGroup - 1) / kGroup;
           const char* row = s.rows + r0 * s.row_stride + k0 * s.row_k;
           Lines rows{row, s.row_stride, s.row_k * kGroup};
-          if (!row_words) rows = staged.take_rows(row, s.row_stride, s.row_k, r1 - r0, depth);
+          if (!row_words) rows = Staged::take_rows(staged.rows, row, s.row_stride, s.row_k, r1 - r0, depth);
           job.rows.k_stride = rows.k_stride;
           job.first = k0 == args.k_begin;
           job.last = k0 + depth == args.k_end;
@@ -120,7 +134,11 @@ struct Direct {
             job.cols = {col, 0, s.col_k * kGroup};
             job.ahead = {c + kCols < c1 ? col + kCols * s.col_stride
                                         : s.cols + c0 * s.col_stride + (k0 + depth) * s.col_k,
-                         0, s.col_k * kGroup, job.words, false};
+                         0,
+                         s.col_k * kGroup,
+                         job.words,
+                         false,
+                         false};
             if constexpr (kPanels && Math::kOffset) job.start = s.panel_start(args, c);
             if (!words || (!kAnyCols && partial)) {
               if (col != staged_cols) staged.take_cols(col, s.col_stride, s.col_k, job.col_count, depth);
@@ -169,6 +187,10 @@ struct Direct {
     const Shape s(args);
     const long long rows = s.row_end - s.row_begin, cols = s.col_end - s.col_begin;
     const long long depth = args.k_end - args.k_begin;
+    if constexpr (kPanels && (kGroup > 1 || Math::kRow != Type::f32)) {
+      if (rows <= kRows && Staged::row_words(s.row_k, rows, depth) <= kRowsAhead && !s.rows_in_place(depth))
+        return rows_ahead(args, s, depth);
+    }
     if constexpr (kWordCols) {
       const bool streamed = depth > args.block_k || (rows > kRows && rows * depth > kCached);
       const bool cached = kRows >= 6 || rows <= kRows || depth <= Staged::kDepth;

@@ -35,11 +35,12 @@ struct DirectTile {
 #endif
 
   // What the arithmetic of a tile gives time to fetch: `steps` words `k_stride` apart, then the next line. p
-  // is null where all is in the cache. Only panels are ever fetched into the second-level cache.
+  // is null where all is in the cache. Only panels are ever fetched into the second-level cache; of a sparse
+  // stream the processor fetches the other lines.
   struct Ahead {
     const char* p;
     long long stride, k_stride, steps;
-    bool to_l2;
+    bool to_l2, sparse;
   };
   typedef unsigned Held[kRows][kCols];
 
@@ -112,7 +113,9 @@ struct DirectTile {
       // Asked for where it is of use only: each costs a load.
       if (fetch) {
         if (kPanels && ahead.to_l2) {
-          TSR_UNROLL for (int v = 0; v < kFetch; ++v) __builtin_prefetch(fetch + v * 64, 0, 2);
+          TSR_UNROLL for (int v = 0; v < kFetch; ++v) {
+            if (v % 4 == 0 || !ahead.sparse) __builtin_prefetch(fetch + v * 64, 0, 2);
+          }
         } else {
           TSR_UNROLL for (int v = 0; v < kFetch; ++v) __builtin_prefetch(fetch + v * 64);
         }

@@ -8,8 +8,9 @@ namespace tsr {
 // How one tile of cpu_dot's rows reads columns that lie side by side in memory: as they are at hand; to rows
 // that the first-level cache keeps, from beyond the second-level cache; or asking for them shortly before,
 // into the first-level cache, those of a tile beside one another or one after the other. cpu_direct asks for
-// panels into the second-level cache (far) or the first-level cache (near).
-enum class Streams { none, far, near, in_turn };
+// panels into the second-level cache, all lines (far) or one of four (sparse), or into the first-level cache
+// (near).
+enum class Streams { none, far, sparse, near, in_turn };
 constexpr int kRowsInTurn = 2;  // the most rows of a tile that may read columns in turn
 
 // Rows [row_begin, row_end) x columns [col_begin, col_end) of C from all m x n x k of the operands.

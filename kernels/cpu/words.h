@@ -113,11 +113,16 @@ struct Stage {
     return depth <= kDepth * kGroup &&
            (count + kHalfRows + L - 1) / L * L * pitch(depth) <= kRowBlock * kPitch;
   }
+  // What take_rows writes at most, in words.
+  static TSR_INLINE long long row_words(long long k_stride, long long count, long long depth) {
+    const int together = k_stride != kRowSize && kRows < L ? L : kRows;
+    return (count + together - 1) / together * together * pitch(depth);
+  }
 
-  // `count` rows, `depth` elements of k each; those that the last tile has more, and words up to a whole
-  // vector, exist.
-  __attribute__((noinline)) Lines take_rows(const char* p, long long row_stride, long long k_stride,
-                                            long long count, long long depth) {
+  // `count` rows, `depth` elements of k each, go to `rows`; those that the last tile has more, and words up
+  // to a whole vector, exist.
+  static __attribute__((noinline)) Lines take_rows(unsigned* rows, const char* p, long long row_stride,
+                                                   long long k_stride, long long count, long long depth) {
     const U flip = U{} + Math::kFlip;
     const long long distance = pitch(depth);
     unsigned* to = rows;

@@ -151,10 +151,22 @@ class UnpackedKernel : public CpuKernel {
   // Whether the last-level cache does not keep what is streamed between two runs beside all else.
   bool from_memory(const ArchSpec& arch) const { return streamed_bytes() > arch.l3.bytes / 3; }
 
+  // How cpu_direct asks for panels. One or two rows read them as fast as the second-level cache gives them,
+  // which each request takes something of; and the processor sees so far ahead that few lines come late. With
+  // more rows it does not, and beyond that cache nothing is lost by asking.
+  tsr::Streams panel_streams(const ArchSpec& arch) const {
+    constexpr int64_t kLeastElements = 65536;
+    if (!view_.b_prepacked || view_.k * view_.n <= kLeastElements) return tsr::Streams::none;
+    if (asks_near(arch)) return tsr::Streams::near;
+    const int64_t bytes = streamed_bytes() / (view_.worth_threads_unpacked() ? threads_ : 1);
+    if (bytes > arch.l2.bytes) return tsr::Streams::far;
+    return bytes <= arch.l2.bytes * 3 / 4 && std::min<int64_t>(config_.tile_m, view_.m) <= 2
+               ? tsr::Streams::none
+               : tsr::Streams::sparse;
+  }
+
   tsr::Streams streams(const ArchSpec& arch) const {
-    if (config_.family_id() == Family::cpu_direct) {
-      return asks_near(arch) ? tsr::Streams::near : tsr::Streams::far;
-    }
+    if (config_.family_id() == Family::cpu_direct) return panel_streams(arch);
     const int64_t bytes = streamed_bytes();
     if (!asks_near(arch)) {
       const bool kept = row_bytes() <= arch.l1.bytes * 3 / 4;
