@@ -11,9 +11,9 @@ struct DirectShape {
   using Math = WordMath<C>;
   static constexpr int L = Math::L, kGroup = Math::kGroup;
   static constexpr int kRows = C::tile_m, kCols = C::tile_n;
-  // Columns are B in panels of words, one for each tile of columns (backend/cpu/prepacked_b.h).
-  static constexpr bool kPanels = C::preshuffle;
-  static_assert(!kPanels || !C::swap_ab);
+  // Columns are B in panels of words, one for each tile of columns (backend/cpu/prepacked_b.h). As rows a
+  // packed B lies like any other.
+  static constexpr bool kPanels = C::preshuffle && !C::swap_ab;
   static constexpr int kRowSize = bytes_of(Math::kRow), kColSize = kPanels ? 4 : bytes_of(Math::kCol);
   // Columns as words in memory.
   static constexpr bool kWordCols = kPanels || (kGroup == 1 && Math::kCol == Type::f32);

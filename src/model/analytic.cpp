@@ -60,6 +60,19 @@ AnalyticTerms::AnalyticTerms(const GemmView& v, const ArchSpec& a)
       cycles_per_us_((a.clock_ghz > 0 ? a.clock_ghz : 1.0) * 1e3),
       memo_(v, a) {}
 
+struct AnalyticTerms::Columns {
+  Columns(const GemmView& v, const ArchSpec& a) : view(with_packed_columns(v)), terms(view, a) {}
+  GemmView view;
+  AnalyticTerms terms;
+};
+
+AnalyticTerms::~AnalyticTerms() = default;
+
+AnalyticTerms& AnalyticTerms::of_columns() {
+  if (!columns_) columns_ = std::make_unique<Columns>(view_, arch_);
+  return columns_->terms;
+}
+
 double AnalyticTerms::us(const KernelConfig& c, const Work* known) {
   const auto cycles = [&] {
     switch (c.family_id()) {

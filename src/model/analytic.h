@@ -1,6 +1,9 @@
 // The analytic model's terms, for those who need them beside its prediction.
 #pragma once
 
+#include <memory>
+
+#include "core/packed_columns.h"
 #include "model/amd_blocks.h"
 #include "model/cuda_blocks.h"
 #include "model/tma_ws.h"
@@ -23,17 +26,26 @@ struct ModelCosts {
 class AnalyticTerms {
  public:
   AnalyticTerms(const GemmView& v, const ArchSpec& a);
+  ~AnalyticTerms();
 
-  Work work(const KernelConfig& c) { return work_of(view_, c, arch_, costs_.cpu, memo_); }
+  Work work(const KernelConfig& c) {
+    return view_.b_prepacked && packs_columns(c) ? of_columns().work(c)
+                                                 : work_of(view_, c, arch_, costs_.cpu, memo_);
+  }
   // The prediction, in microseconds. `known`: the configuration's work, where it has been worked out.
   double us(const KernelConfig& c, const Work* known = nullptr);
 
  private:
+  // The same of a packed B as kernels see it that read columns.
+  struct Columns;
+  AnalyticTerms& of_columns();
+
   const GemmView& view_;
   const ArchSpec& arch_;
   ModelCosts costs_;
   double cycles_per_us_;
   ViewMemo memo_;
+  std::unique_ptr<Columns> columns_;
 };
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include "core/cache_line.h"
 #include "core/groups_shape.h"
 #include "core/lines_shape.h"
+#include "core/packed_columns.h"
 #include "core/tile_math.h"
 #include "model/analytic.h"
 
@@ -316,7 +317,10 @@ bool tells(const Feature& f, BackendKind backend) {
 }
 std::string_view to_string(FeatureTag t) { return kTags[static_cast<size_t>(t)]; }
 
-void compute_features(const GemmView& v, const KernelConfig& c, const ArchSpec& a, std::span<double> out) {
+void compute_features(const GemmView& view_of_all, const KernelConfig& c, const ArchSpec& a,
+                      std::span<double> out) {
+  const bool by_columns = view_of_all.b_prepacked && packs_columns(c);
+  const GemmView v = by_columns ? with_packed_columns(view_of_all) : view_of_all;
   AnalyticTerms terms(v, a);
   const Work w = terms.work(c);
   const FeatureView view(v, a);

@@ -2,15 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "core/family.h"
+#include "core/packed_columns.h"
 #include "model/analytic.h"
 #include "model/features.h"
+#include "model/least_of.h"
 #include "tessera/error.h"
 
 namespace tessera {
@@ -75,6 +77,11 @@ void in_blocks(const Asked& q, const F& visit) {
   thread_local std::vector<Work> works;
   thread_local std::vector<FeatureInput> rows;
   const FeatureView view(q.v, q.a);
+  std::optional<GemmView> columns;
+  std::optional<FeatureView> view_of_columns;
+  if (q.v.b_prepacked &&
+      std::ranges::any_of(q.which, [&](uint32_t i) { return packs_columns(q.configs[i]); }))
+    view_of_columns.emplace(columns.emplace(with_packed_columns(q.v)), q.a);
   thread_local std::vector<GroupsShape> groups;
   works.reserve(kBlock);
   rows.reserve(kBlock);
@@ -87,7 +94,7 @@ void in_blocks(const Asked& q, const F& visit) {
       const KernelConfig& c = q.configs[i];
       const Work& w = q.works.empty() ? works.emplace_back(q.terms.work(c)) : q.works[i];
       const bool by_groups = c.family_id() == Family::cpu_groups;
-      rows.emplace_back(view, c, w, q.us[i],
+      rows.emplace_back(view_of_columns && packs_columns(c) ? *view_of_columns : view, c, w, q.us[i],
                         by_groups ? &groups.emplace_back(groups_shape(q.v, c)) : nullptr);
     }
     visit(first, std::span<const FeatureInput>(rows));
@@ -126,54 +133,6 @@ void LearnedModel::add_trees(std::span<const float* const> columns, std::span<co
   first_.add(columns, same, rows, sums);
   rest_.add(columns, same, rows, sums);
 }
-
-namespace {
-
-// The key that `most` others, or where some are equal fewer, are less than. Keys are positive: their bits are
-// ordered as they are, and sort them into heaps of which only one is looked at; comparing them all takes
-// longer, as nothing predicts how that ends.
-double limit_of(std::span<const double> keys, size_t most) {
-  constexpr int kLog2Heaps = 9;
-  const auto [least, greatest] = std::minmax_element(keys.begin(), keys.end());
-  const auto low = std::bit_cast<uint64_t>(*least);
-  const auto width = static_cast<int>(std::bit_width(std::bit_cast<uint64_t>(*greatest) - low));
-  const int shift = std::max(width - kLog2Heaps, 0);
-  const auto heap_of = [&](double key) { return (std::bit_cast<uint64_t>(key) - low) >> shift; };
-  std::array<uint32_t, size_t{1} << kLog2Heaps> heaps{};
-  for (const double key : keys) ++heaps[heap_of(key)];
-  size_t heap = 0, below = 0;
-  while (below + heaps[heap] <= most) below += heaps[heap++];
-  thread_local std::vector<double> same;
-  same.clear();
-  for (const double key : keys) {
-    if (heap_of(key) == heap) same.push_back(key);
-  }
-  const auto limit = same.begin() + static_cast<std::ptrdiff_t>(most - below);
-  std::nth_element(same.begin(), limit, same.end());
-  return *limit;
-}
-
-// The `most` of so many that have the least keys, the first ones of equals, in their order.
-void best_of(std::span<const double> keys, size_t most, std::vector<uint32_t>& out) {
-  out.resize(keys.size());
-  if (most >= keys.size()) {
-    std::iota(out.begin(), out.end(), 0u);
-    return;
-  }
-  const double limit = limit_of(keys, most);
-  size_t below = 0, count = 0;
-  for (const double key : keys) below += key < limit;
-  size_t equals = most - below;
-  for (uint32_t i = 0; i < keys.size(); ++i) {
-    out[count] = i;
-    const bool equal = keys[i] == limit && equals > 0;
-    equals -= equal;
-    count += keys[i] < limit || equal;
-  }
-  out.resize(count);
-}
-
-}  // namespace
 
 // The questions of one call. Memory is the thread's, grown on its first call and then kept.
 class LearnedModel::Asking {
@@ -217,7 +176,7 @@ class LearnedModel::Asking {
       begin(which);
       for (size_t r = 0; r < which.size(); ++r) m_.begun[first + r] = corrected(r, which[r]);
     });
-    best_of(m_.begun, kMostAsked, m_.kept);
+    least_of(m_.begun, kMostAsked, m_.kept);
     for (size_t r = 0; r < begun; ++r) std::swap(us_[m_.order[r]], m_.begun[r]);
     for (const uint32_t r : m_.kept) us_[m_.order[r]] = m_.begun[r];
     keep(begun <= Forest::kRows);
@@ -257,9 +216,9 @@ class LearnedModel::Asking {
       else
         m_.unseen.emplace_back(i, us_[i]);
     }
-    if (m_.unseen.empty() || m_.unseen.size() == us_.size()) return best_of(us_, most, m_.order);
+    if (m_.unseen.empty() || m_.unseen.size() == us_.size()) return least_of(us_, most, m_.order);
     for (const auto& [i, us] : m_.unseen) us_[i] = greatest;
-    best_of(us_, most, m_.order);
+    least_of(us_, most, m_.order);
     std::erase_if(m_.order, [&](uint32_t i) { return !seen(i); });
     for (const auto& [i, us] : m_.unseen) us_[i] = us;
   }
@@ -342,14 +301,51 @@ class LearnedModel::Asking {
   Memory& m_;
 };
 
+namespace {
+
+// ask(view, configs, us) with all configurations, or once for each view that they have: of kernels that see a
+// packed B as one that lies in memory the trees know by what others do. `seen`: families that they know.
+template <class Ask>
+void by_view(const GemmView& v, std::span<const KernelConfig> configs, std::span<double> us, uint64_t seen,
+             const Ask& ask) {
+  const auto by_columns = [seen](const KernelConfig& c) {
+    return packs_columns(c) && (seen >> c.family & 1);
+  };
+  const auto count = v.b_prepacked ? std::ranges::count_if(configs, by_columns) : 0;
+  if (count == 0) return ask(v, configs, us);
+  const GemmView columns = with_packed_columns(v);
+  if (count == std::ssize(configs)) return ask(columns, configs, us);
+  thread_local std::vector<KernelConfig> some;
+  thread_local std::vector<double> some_us;
+  for (const bool which : {false, true}) {
+    some.clear();
+    std::ranges::copy_if(configs, std::back_inserter(some),
+                         [&](const KernelConfig& c) { return by_columns(c) == which; });
+    some_us.resize(some.size());
+    ask(which ? columns : v, std::span<const KernelConfig>(some), std::span<double>(some_us));
+    auto next = some_us.begin();
+    for (size_t i = 0; i < configs.size(); ++i) {
+      if (by_columns(configs[i]) == which) us[i] = *next++;
+    }
+  }
+}
+
+}  // namespace
+
 void LearnedModel::predict(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                            std::span<double> us) const {
-  Asking(*this, v, a, configs, us).few();
+  by_view(v, configs, us, seen_,
+          [&](const GemmView& seen, std::span<const KernelConfig> c, std::span<double> t) {
+            Asking(*this, seen, a, c, t).few();
+          });
 }
 
 void LearnedModel::predict_each(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                                 std::span<double> us) const {
-  Asking(*this, v, a, configs, us).each();
+  by_view(v, configs, us, seen_,
+          [&](const GemmView& seen, std::span<const KernelConfig> c, std::span<double> t) {
+            Asking(*this, seen, a, c, t).each();
+          });
 }
 
 std::vector<FeatureShare> LearnedModel::importance() const {

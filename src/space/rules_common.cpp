@@ -101,7 +101,7 @@ constexpr Rule kRules[] = {
      "architecture"},
     {"prepacked", kAnyFamily, reads("preshuffle"), [](V v, C c, A) { return c.preshuffle == v.b_prepacked; },
      "preshuffle is 1 exactly when the problem says prepack=b"},
-    {"swap_prepacked", ~family_set(Family::tma_ws), reads("swap_ab"),
+    {"swap_prepacked", ~family_set(Family::tma_ws, Family::cpu_dot, Family::cpu_direct), reads("swap_ab"),
      [](V v, C c, A) { return !(c.swap_ab && v.b_prepacked); },
      "swap_ab reads B in the place of A, for which a prepacked B is in the wrong order"},
     {"split_k", kAnyFamily, reads("split_k"), [](V v, C c, A) { return c.split_k <= 1 || c.split_k <= v.k; },

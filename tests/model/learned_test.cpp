@@ -7,6 +7,7 @@
 
 #include "base/fs.h"
 #include "base/log.h"
+#include "core/packed_columns.h"
 #include "model/features.h"
 #include "space/space.h"
 #include "tessera/error.h"
@@ -35,6 +36,41 @@ TEST(LearnedModel, CorrectsTheAnalyticModel) {
     const double factor = static_cast<float>(configs[i].tile_m) < 4.5F ? 1 : 0.5;
     EXPECT_NEAR(corrected[i], plain[i] * factor, 1e-6 * plain[i]);
   }
+}
+
+// Kernels that read columns of a packed B are what others are whose B lies in memory so.
+TEST(LearnedModel, PackedColumnsAreAskedAboutAsColumnsInMemory) {
+  const GemmView v = lower(Problem::parse("gemm m=200 n=20 k=1000 dtype=f32 layout=rrr prepack=b"));
+  const auto configs = legal_configs(v, arch());
+  Forest forest;
+  forest.add_tree(
+      std::vector<ForestNode>{{0.5F, 0, 2}, {0, ForestNode::kLeaf, 0}, {-0.6931472F, ForestNode::kLeaf, 0}});
+  const auto corrected = [&](std::vector<std::string> families) {
+    const LearnedModel model({"x86_avx512", "gemm", {"f32"}, {arch().compute_units}, std::move(families)},
+                             {"b_prepacked"}, forest, {});
+    std::vector<double> us(configs.size()), each(configs.size());
+    model.predict(v, arch(), configs, us);
+    model.predict_each(v, arch(), configs, each);
+    EXPECT_EQ(std::ranges::min_element(us) - us.begin(), std::ranges::min_element(each) - each.begin());
+    return each;
+  };
+  std::vector<double> plain(configs.size());
+  analytic_model().predict(v, arch(), configs, plain);
+  const auto seen = corrected({}), unseen = corrected({"cpu_packed", "cpu_direct"});
+  double last = 0;
+  for (size_t i = 0; i < configs.size(); ++i) {
+    if (!packs_columns(configs[i])) last = std::max(last, unseen[i]);
+  }
+  int by_columns = 0, dots = 0;
+  for (size_t i = 0; i < configs.size(); ++i) {
+    by_columns += packs_columns(configs[i]);
+    EXPECT_NEAR(seen[i], plain[i] * (packs_columns(configs[i]) ? 1 : 0.5), 1e-6 * plain[i]);
+    if (configs[i].family_id() != Family::cpu_dot) continue;
+    ++dots;
+    EXPECT_GE(unseen[i], last);
+  }
+  EXPECT_GT(dots, 0);
+  EXPECT_GT(by_columns, dots);
 }
 
 // Of several cores: what the analytic model says of them, corrected as for one. Features are those of one.

@@ -331,13 +331,18 @@ TEST(Rules, Cpu) {
   EXPECT_EQ(verdict("x86_avx512", p, dot + "4x4"), "");
   EXPECT_EQ(verdict("x86_avx512", p, dot + "4x8"), "dot_registers");
   EXPECT_EQ(verdict("x86_avx512", p + " layout=rrr", dot + "4x4"), "dot_layout");
-  EXPECT_EQ(verdict("x86_avx512", p + " prepack=b", dot + "4x4 preshuffle=1"), "own_knobs");
-  EXPECT_TRUE(refuses("dot_prepacked", "x86_avx512", p + " prepack=b", dot + "4x4"));
+  EXPECT_EQ(verdict("x86_avx512", p + " prepack=b", dot + "4x4"), "prepacked");
+  for (const char* more : {"4x4 preshuffle=1", "4x4 preshuffle=1 swap_ab=1"}) {
+    EXPECT_EQ(verdict("x86_avx512", p + " prepack=b", dot + more), "");
+    EXPECT_EQ(verdict("x86_avx512", p + " prepack=b layout=rrr", dot + more), "");
+    EXPECT_EQ(verdict("x86_avx512", p + " prepack=b layout=crr", dot + more), "dot_layout");
+  }
   const std::string direct = "cpu_direct inst=1x16x1 tile=6x64";
   EXPECT_EQ(verdict("x86_avx512", p + " layout=rrr", direct), "");
   for (const char* layout : {"", " layout=crr", " layout=ccr", " layout=rrr"}) {
     EXPECT_EQ(verdict("x86_avx512", p + layout, direct), "");
     EXPECT_EQ(verdict("x86_avx512", p + layout, direct + " swap_ab=1"), "");
+    EXPECT_EQ(verdict("x86_avx512", p + layout + " prepack=b", direct + " preshuffle=1 swap_ab=1"), "");
   }
   EXPECT_EQ(verdict("x86_avx512", "gemm m=3 n=50 k=64 dtype=f32", dot + "4x4"), "dot_tile");
   EXPECT_EQ(verdict("x86_avx512", "gemm m=3 n=50 k=64 dtype=f32", dot + "3x4"), "");

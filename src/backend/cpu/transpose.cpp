@@ -53,41 +53,48 @@ void block(const T* from, int64_t from_step, T* to, int64_t to_step) {
 // Rows [row, end) of one matrix. Lines of the result are written whole, one after another, and the rows of a
 // block are streams that the processor fetches ahead.
 template <class T>
-void rows_of_one(const T* from, T* to, int64_t rows, int64_t cols, int64_t row, int64_t end) {
+void rows_of_one(const T* from, T* to, const TransposeShape& s, int64_t row, int64_t end) {
   constexpr int64_t n = Vector<T>::kLanes;
-  const int64_t whole_rows = row + (end - row) / n * n, whole_cols = cols / n * n;
+  const int64_t whole_rows = row + (end - row) / n * n, whole_cols = s.cols / n * n;
   for (int64_t c = 0; c < whole_cols; c += n) {
-    for (int64_t r = row; r < whole_rows; r += n) block(from + r * cols + c, cols, to + c * rows + r, rows);
+    for (int64_t r = row; r < whole_rows; r += n)
+      block(from + r * s.from_step + c, s.from_step, to + c * s.to_step + r, s.to_step);
   }
-  for (int64_t c = 0; c < cols; ++c) {
-    for (int64_t r = c < whole_cols ? whole_rows : row; r < end; ++r) to[c * rows + r] = from[r * cols + c];
+  for (int64_t c = 0; c < s.cols; ++c) {
+    for (int64_t r = c < whole_cols ? whole_rows : row; r < end; ++r)
+      to[c * s.to_step + r] = from[r * s.from_step + c];
   }
 }
 
 template <class T>
-void transpose_all(const T* from, T* to, int64_t count, int64_t rows, int64_t cols, int threads) {
+void transpose_all(const T* from, T* to, const TransposeShape& s, int threads) {
   constexpr int64_t kRows = kCacheLine / static_cast<int64_t>(sizeof(T));
-  const int64_t strips = ceil_div(rows, kRows), tasks = count * strips;
-  const bool worth = count * rows * cols * static_cast<int64_t>(sizeof(T)) >= kWorthThreads;
+  const int64_t strips = ceil_div(s.rows, kRows), tasks = s.count * strips;
+  const bool worth = s.count * s.rows * s.cols * static_cast<int64_t>(sizeof(T)) >= kWorthThreads;
   deal_out(tasks, worth ? threads : 1, [&](int64_t task, int) {
-    const int64_t matrix = task / strips * rows * cols, row = task % strips * kRows;
-    rows_of_one(from + matrix, to + matrix, rows, cols, row, std::min(row + kRows, rows));
+    const int64_t matrix = task / strips, row = task % strips * kRows;
+    rows_of_one(from + matrix * s.from_apart, to + matrix * s.to_apart, s, row,
+                std::min(row + kRows, s.rows));
   });
 }
 
 }  // namespace
 
-void transpose(const void* from, void* to, int64_t count, int64_t rows, int64_t cols, int element_bytes,
-               int threads) {
+void transpose(const void* from, void* to, const TransposeShape& shape, int element_bytes, int threads) {
   const auto as = [&](auto element) {
     using T = decltype(element);
-    transpose_all(static_cast<const T*>(from), static_cast<T*>(to), count, rows, cols, threads);
+    transpose_all(static_cast<const T*>(from), static_cast<T*>(to), shape, threads);
   };
   switch (element_bytes) {
     case 1: return as(uint8_t{});
     case 2: return as(uint16_t{});
     default: return as(uint32_t{});
   }
+}
+
+void transpose(const void* from, void* to, int64_t count, int64_t rows, int64_t cols, int element_bytes,
+               int threads) {
+  transpose(from, to, {count, rows, cols, cols, rows, rows * cols, rows * cols}, element_bytes, threads);
 }
 
 }  // namespace tessera

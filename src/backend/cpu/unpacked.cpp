@@ -1,13 +1,16 @@
 #include "backend/cpu/unpacked.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <vector>
 
 #include "backend/cpu/arena.h"
 #include "backend/cpu/deal_out.h"
 #include "backend/cpu/prepacked_b.h"
+#include "backend/cpu/transpose.h"
 #include "core/caches.h"
+#include "core/packed_columns.h"
 #include "core/tile_math.h"
 #include "cpu/unpacked_abi.h"
 
@@ -35,9 +38,13 @@ class UnpackedKernel : public CpuKernel {
         pass_(pass(arch)),
         pieces_(pieces()),
         simple_(pieces_.size() == 1 && view_.groups == 1 && config_.split_k == 1) {
-    if (!view_.b_prepacked) return;
-    b_k_bytes_ = config_.tile_n * 4 / inst_.k;
-    b_col_bytes_ = prepacked_.panel_bytes() / config_.tile_n;
+    if (in_columns()) {
+      b_k_bytes_ = bytes_of(view_.b.type);
+      b_col_bytes_ = column_pitch(view_) * b_k_bytes_;
+    } else if (in_panels()) {
+      b_k_bytes_ = config_.tile_n * 4 / inst_.k;
+      b_col_bytes_ = prepacked_.panel_bytes() / config_.tile_n;
+    }
   }
 
   void run_unchecked(const Buffers& buffers) const override {
@@ -75,10 +82,11 @@ class UnpackedKernel : public CpuKernel {
   }
 
   size_t panels_bytes() const override {
-    return view_.b_prepacked ? static_cast<size_t>(prepacked_.bytes()) : 0;
+    return view_.b_prepacked ? static_cast<size_t>(view_.groups * packed_group_bytes()) : 0;
   }
 
   void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
+    if (in_columns()) return pack_columns(static_cast<const char*>(b), static_cast<char*>(packed), ldb);
     prepacked_.pack(
         b_to_pack(ldb), b, packed, [this](const char* from, const Operand& o, int64_t n, void* to) {
           const int live = static_cast<int>(std::min<int64_t>(config_.tile_n, view_.n - n));
@@ -95,7 +103,34 @@ class UnpackedKernel : public CpuKernel {
  private:
   const char* b_of(const Buffers& buffers, int64_t group) const {
     if (!view_.b_prepacked) return group_b(buffers, group);
-    return static_cast<const char*>(buffers.b) + group * prepacked_.group_bytes();
+    return static_cast<const char*>(buffers.b) + group * packed_group_bytes();
+  }
+
+  // What B is packed in, if it is.
+  bool in_columns() const { return view_.b_prepacked && packs_columns(config_); }
+  bool in_panels() const { return view_.b_prepacked && !packs_columns(config_); }
+  int64_t packed_group_bytes() const {
+    return in_columns() ? view_.n * b_col_bytes_ : prepacked_.group_bytes();
+  }
+  void pack_columns(const char* b, char* packed, int64_t ldb) const {
+    const Operand o = b_to_pack(ldb);
+    const int64_t size = b_k_bytes_, line = view_.k * size, columns = view_.groups * view_.n;
+    if (line < b_col_bytes_) {
+      for (int64_t i = 0; i < columns; ++i)
+        std::memset(packed + i * b_col_bytes_ + line, 0, static_cast<size_t>(b_col_bytes_ - line));
+    }
+    if (o.row_stride != 1) {
+      transpose(b, packed,
+                {view_.groups, view_.k, view_.n, o.row_stride, b_col_bytes_ / size, o.group_stride,
+                 packed_group_bytes() / size},
+                static_cast<int>(size), threads_);
+    } else {
+      for (int64_t i = 0; i < columns; ++i) {
+        const int64_t from = i / view_.n * o.group_stride + i % view_.n * o.col_stride;
+        std::memcpy(packed + i * b_col_bytes_, b + from * size, static_cast<size_t>(line));
+      }
+    }
+    prefer_large_pages(packed, panels_bytes());
   }
 
   size_t part_bytes() const { return static_cast<size_t>(view_.m * view_.n * 4); }
@@ -113,7 +148,7 @@ class UnpackedKernel : public CpuKernel {
     if (config_.family_id() == Family::cpu_direct) {
       // Panels come one after the other: whole where few rows meet them, else as much as the first-level
       // cache keeps for the next rows.
-      if (view_.b_prepacked) {
+      if (in_panels()) {
         return view_.m <= config_.tile_m ? std::numeric_limits<int32_t>::max()
                                          : arch.l1.bytes / 2 / (config_.tile_n * 4) * inst_.k;
       }
@@ -133,7 +168,8 @@ class UnpackedKernel : public CpuKernel {
   // What cpu_dot streams, its lines one after another, and cpu_direct with few rows.
   int64_t streamed_bytes() const {
     if (config_.family_id() == Family::cpu_direct) return view_.k * view_.n * bytes_of(view_.b.type);
-    const Operand& o = config_.swap_ab ? view_.a : view_.b;
+    const GemmView seen = in_columns() ? with_packed_columns(view_) : view_;
+    const Operand& o = config_.swap_ab ? seen.a : seen.b;
     return o.leading() < 2 * view_.k ? o.leading() * cols_of(view_, config_) * bytes_of(o.type) : 0;
   }
 
@@ -156,7 +192,7 @@ class UnpackedKernel : public CpuKernel {
   // more rows it does not, and beyond that cache nothing is lost by asking.
   tsr::Streams panel_streams(const ArchSpec& arch) const {
     constexpr int64_t kLeastElements = 65536;
-    if (!view_.b_prepacked || view_.k * view_.n <= kLeastElements) return tsr::Streams::none;
+    if (!in_panels() || view_.k * view_.n <= kLeastElements) return tsr::Streams::none;
     if (asks_near(arch)) return tsr::Streams::near;
     const int64_t bytes = streamed_bytes() / (view_.worth_threads_unpacked() ? threads_ : 1);
     if (bytes > arch.l2.bytes) return tsr::Streams::far;
@@ -190,7 +226,7 @@ class UnpackedKernel : public CpuKernel {
     constexpr int64_t kNearBytes = 8192, kFarBytes = 65536;
     if (config_.family_id() == Family::cpu_direct) {
       // Panels: beyond the page in use, and near enough to stay where they are asked for.
-      if (view_.b_prepacked) return asks_near(arch) ? 10240 : 20480;
+      if (in_panels()) return asks_near(arch) ? 10240 : 20480;
       if (!asks_near(arch) || streamed_bytes() <= arch.l2.bytes) return 0;
       return from_memory(arch) ? kNearBytes : kNearBytes / 2;
     }
