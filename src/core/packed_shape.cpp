@@ -36,9 +36,12 @@ bool words_at_edge(const GemmView& view, const KernelConfig& config, const ArchS
   constexpr int64_t kMostColumns = 640;
   const Instruction* inst = arch.find_instruction(view.a.type, view.b.type, config);
   if (!inst || (inst->name != "dpbf16" && inst->name != "vnni")) return false;
-  const bool to_c = view.c.type == view.acc && view.epilogue.count == 0;  // written there at once
+  // Written there at once. What a packed B is neither an epilogue decides nor m, with one row of which k is
+  // contiguous in every A.
+  const bool to_c = view.c.type == view.acc && view.epilogue.count == 0 && !view.b_prepacked;
+  const bool along_k = view.a.row_major() && (view.a.row_stride != 1 || !view.b_prepacked);
   const int64_t words = to_c ? 12 : 24;
-  return arch.vector_bits == 512 && view.plain() && view.a.row_major() && !view.b_prepacked &&
+  return arch.vector_bits == 512 && view.plain() && along_k &&
          compute_type(view.a.type, *inst) == view.a.type && compute_type(view.b.type, *inst) == view.b.type &&
          config.split_k == 1 && view.n <= kMostColumns &&
          ceil_div(view.k, inst->k) >= words * std::max<int64_t>(edge_columns(view, config), 1);

@@ -172,8 +172,8 @@ constexpr Rule kRules[] = {
     {"packed_edge", kPacked, reads("edge_dot inst split_k"),
      [](V v, C c, A) {
        return !c.edge_dot ||
-              (edge_columns(v, c) > 0 && v.plain() && v.a.row_major() && !v.b_prepacked &&
-               v.a.type == DType::f32 && v.b.type == DType::f32 && c.split_k == 1 && v.k >= c.inst_n);
+              (edge_columns(v, c) > 0 && v.plain() && v.a.row_major() && v.a.type == DType::f32 &&
+               v.b.type == DType::f32 && c.split_k == 1 && v.k >= c.inst_n);
      },
      "columns past whole vectors are dot products of f32 along a contiguous k of at least a vector, one to "
      "four of "

@@ -27,7 +27,7 @@ class PackedKernel : public PartKernel {
         plan_(view_, config_, inst_, arch, threads_, flips_a()),
         edge_dot_(plan_.edge_words ? edge_dot_words_avx512(view_.a.type) : edge_dot(vector_bits_)),
         operands_(view_, plan_, std::move(part.taps), vector_bits_),
-        prepacked_(view_, plan_.tile_n, plan_.group, plan_.flip_a, arch) {}
+        prepacked_(view_, plan_.tile_n, plan_.group, plan_.flip_a, arch, plan_.edge) {}
 
   void run_unchecked(const Buffers& buffers) const override {
     tsr::EpilogueArgs epilogue = epilogue_args(buffers);
@@ -68,10 +68,12 @@ class PackedKernel : public PartKernel {
   }
 
   void pack_b_unchecked(const void* b, void* packed, int64_t ldb) const override {
-    prepacked_.pack(b_to_pack(ldb), b, packed,
-                    [this](const char* from, const Operand& o, int64_t n, void* to) {
-                      operands_.pack_b_panel(from, o, 0, view_.k, n, view_.n, to, prepacked_.stream());
-                    });
+    prepacked_.pack(
+        b_to_pack(ldb), b, packed,
+        [this](const char* from, const Operand& o, int64_t n, void* to) {
+          operands_.pack_b_panel(from, o, 0, view_.k, n, plan_.n, to, prepacked_.stream());
+        },
+        [this](const char* from, const Operand& o, char* to) { gather_edge(from, o, to); });
   }
 
  private:
@@ -108,7 +110,7 @@ class PackedKernel : public PartKernel {
                         ? static_cast<const char*>(buffers.b) + t.group * prepacked_.group_bytes()
                         : group_b(buffers, t.group);
     const bool split = config_.split_k > 1, has_edge = plan_.edge > 0 && t.n1 == plan_.n;
-    if (has_edge && plan_.edge_bytes > 0) gather_edge(b, space.edge);
+    if (has_edge && plan_.edge_bytes > 0) gather_edge(b, view_.b, space.edge);
 
     // Where C is added to, it is read anyway.
     std::optional<StreamedRows> apart;
@@ -244,20 +246,20 @@ class PackedKernel : public PartKernel {
     args.next_b_bytes = std::min<int64_t>(plan_.tile_n, n1 - n) * column;
   }
 
-  // The columns past plan_.n of a B whose rows are contiguous, each to a line of its own.
-  void gather_edge(const char* b, char* edge) const {
-    switch (bytes_of(view_.b.type)) {
-      case 1: return gather_edge<uint8_t>(b, edge);
-      case 2: return gather_edge<uint16_t>(b, edge);
-      default: return gather_edge<float>(b, edge);
+  // The columns past plan_.n of a B, each to a line of its own.
+  void gather_edge(const char* b, const Operand& o, char* edge) const {
+    switch (bytes_of(o.type)) {
+      case 1: return gather_edge<uint8_t>(b, o, edge);
+      case 2: return gather_edge<uint16_t>(b, o, edge);
+      default: return gather_edge<float>(b, o, edge);
     }
   }
   template <class T>
-  void gather_edge(const char* b, char* edge) const {
-    const T* from = reinterpret_cast<const T*>(b) + plan_.n;
+  void gather_edge(const char* b, const Operand& o, char* edge) const {
+    const T* from = reinterpret_cast<const T*>(b) + plan_.n * o.col_stride;
     T* to = reinterpret_cast<T*>(edge);
-    for (int64_t k = 0; k < view_.k; ++k, from += view_.b.row_stride) {
-      for (int64_t j = 0; j < plan_.edge; ++j) to[j * view_.k + k] = from[j];
+    for (int64_t k = 0; k < view_.k; ++k, from += o.row_stride) {
+      for (int64_t j = 0; j < plan_.edge; ++j) to[j * view_.k + k] = from[j * o.col_stride];
     }
   }
 
@@ -269,8 +271,11 @@ class PackedKernel : public PartKernel {
     const int64_t size = bytes_of(view_.b.type);
     EdgeColumns columns{};
     columns.a_stride = view_.a.row_stride * size;
-    columns.b = plan_.edge_bytes > 0 ? edge : b + plan_.n * view_.b.col_stride * size;
-    columns.b_stride = (plan_.edge_bytes > 0 ? view_.k : view_.b.col_stride) * size;
+    const bool in_place = plan_.edge_bytes == 0 && !view_.b_prepacked;
+    columns.b = in_place            ? b + plan_.n * view_.b.col_stride * size
+                : view_.b_prepacked ? b + prepacked_.edge_at()
+                                    : edge;
+    columns.b_stride = (in_place ? view_.b.col_stride : view_.k) * size;
     columns.k = view_.k;
     columns.cols = static_cast<int>(plan_.edge);
     if (view_.epilogue.count == 0 && epilogue.plain && view_.c.type == view_.acc && !view_.c_rows) {

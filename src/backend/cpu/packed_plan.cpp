@@ -269,7 +269,8 @@ void PackedPlan::count_bytes(const GemmView& view, int split_k) {
   if (copies_b) b_bytes = lines(panel_b(depth) * (keeps_b(most_m) ? strip / tile_n : 1));
   if (most_k > depth && split_k == 1) sums_bytes = lines(most_m * cols * 4);
   if (view.c_rows) c_table_bytes = lines(most_rows() * static_cast<int64_t>(sizeof(long long)));
-  if (edge > 0 && view.b.row_stride != 1) edge_bytes = lines(edge * view.k * bytes_of(view.b.type));
+  if (edge > 0 && view.b.row_stride != 1 && !view.b_prepacked)
+    edge_bytes = lines(edge * view.k * bytes_of(view.b.type));
   if (taps_in_place) a_table_bytes = lines(most_rows() * table_row_bytes(view));
   if (odd_words && view.k % group != 0) a_rest_bytes = lines(most_rows() * 4);
   if (buffers_c) c_bytes = lines(most_rows() * StreamedRows::row_bytes(view, tile_n));

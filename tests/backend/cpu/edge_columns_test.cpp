@@ -31,6 +31,10 @@ TEST(EdgeColumns, OfFloats) {
               expect_right(arch, config + more,
                            "gemm " + std::string(sizes) + " n=" + std::to_string(vectors * lanes + edge) +
                                " dtype=f32 layout=" + layout);
+              if (edge % 2) continue;
+              expect_right(arch, config + more + " preshuffle=1",
+                           "gemm " + std::string(sizes) + " n=" + std::to_string(vectors * lanes + edge) +
+                               " dtype=f32 prepack=b layout=" + layout);
             }
           }
         }
@@ -40,6 +44,9 @@ TEST(EdgeColumns, OfFloats) {
     expect_right(arch, config, wide + "rcr", 3);
     expect_right(arch, config + "pack_b=0", wide + "rrr batch=2 lda=80 ldb=200 ldc=150 beta=1", 2);
     expect_right(arch, config + "pack_a=1", wide + "rrr batch=3 epilogue=bias,relu", 2, FillKind::uniform);
+    expect_right(arch, config + "preshuffle=1", wide + "rcr prepack=b batch=2 beta=1", 3);
+    expect_right(arch, config + "preshuffle=1 pack_a=1", wide + "rrr prepack=b batch=3 epilogue=bias,relu",
+                 2);
   }
 }
 
@@ -58,6 +65,9 @@ TEST(EdgeColumns, OfWords) {
               const std::string sizes = "gemm m=" + std::to_string(m) + " n=" + std::to_string(48 + edge) +
                                         " k=" + std::to_string(k) + " dtype=";
               expect_right(arch, config + more, sizes + type + " layout=" + layout);
+              if (m == 6) continue;
+              expect_right(arch, config + more + " preshuffle=1",
+                           sizes + type + " prepack=b layout=" + layout);
             }
           }
         }
@@ -67,6 +77,30 @@ TEST(EdgeColumns, OfWords) {
     expect_right(arch, config, wide + "rcr", 3);
     expect_right(arch, config, wide + "rrr batch=2 lda=480 ldb=200 ldc=150 beta=1", 2);
     expect_right(arch, config, wide + "rrr batch=3 epilogue=bias,relu", 2);
+    expect_right(arch, config + " preshuffle=1", wide + "rcr prepack=b batch=2 epilogue=bias,relu", 2);
+  }
+}
+
+// What B is packed to is the same whatever the kernel that packs it does else.
+TEST(EdgeColumns, PackedBServesOtherEpiloguesAndRows) {
+  const char* arch = "x86_avx512_bf16";
+  if (!runs_here(arch)) GTEST_SKIP() << "no " << arch << " here";
+  const auto packed = [&](const std::string& problem) {
+    const auto kernel = testing_cpu::make_kernel(make_packed_kernel, arch, problem,
+                                                 "cpu_packed tile=4x32 inst=1x16x4 pack_a=1 preshuffle=1");
+    std::vector<int8_t> b(600 * 67);
+    for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<int8_t>(i * 7);
+    std::vector<char> out(kernel->packed_b_bytes());
+    kernel->pack_b(b.data(), out.data());
+    return out;
+  };
+  for (const char* layout : {"rcr", "crr"}) {
+    for (const char* k : {"150", "600"}) {  // of which an epilogue decides, and the layout
+      const std::string rest = std::string(" n=67 dtype=i8 prepack=b k=") + k + " layout=" + layout;
+      const auto one = packed("gemm m=1 out=i32" + rest);
+      EXPECT_EQ(one, packed("gemm m=9 out=i32" + rest));
+      EXPECT_EQ(one, packed("gemm m=9 epilogue=relu out=i32" + rest));
+    }
   }
 }
 
