@@ -1,6 +1,7 @@
 #include "backend/cpu/packed_operands.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -23,6 +24,26 @@ void copy_rests(const char* from, int64_t row_bytes, int64_t rows, char* to) {
     std::memcpy(to, &word, 4);
   }
 }
+
+// Words of so many rows are made at a time where a word holds elements of several steps of k, which a few
+// rows would keep too few lanes busy with, and then dealt out to the panels of row tiles.
+constexpr int kRowsAtOnce = 64, kMostDealt = 32;
+
+// To each of `steps` steps of a panel of `height` rows the first kRows words of a step of `from`; zeros
+// behind.
+template <int kRows>
+void deal_rows(const uint32_t* from, int64_t steps, int height, uint32_t* to) {
+  for (int64_t i = 0; i < steps; ++i, from += kRowsAtOnce, to += height) {
+    std::memcpy(to, from, kRows * 4);
+    for (int row = kRows; row < height; ++row) to[row] = 0;
+  }
+}
+using DealRows = void (*)(const uint32_t*, int64_t, int, uint32_t*);
+template <size_t... i>
+constexpr std::array<DealRows, sizeof...(i)> dealers(std::index_sequence<i...>) {
+  return {deal_rows<static_cast<int>(i)>...};
+}
+constexpr auto kDealRows = dealers(std::make_index_sequence<kMostDealt + 1>());
 
 }  // namespace
 
@@ -139,8 +160,12 @@ void PackedOperands::pack_a_panels(const char* a, const PackedBlock& block, char
   args.a_tile_bytes = plan_.a_panel_bytes(block.depth);
   const tsr::RowTiles tiles = rows < tile_m ? tsr::RowTiles{1, 0} : tsr::row_tiles(rows, tile_m);
   const int64_t count = tiles.tall + tiles.low;
+  const bool deals = plan_.group > 1 && tile_m <= kMostDealt;
+  alignas(64) uint32_t words[PackedPlan::kChunkSteps * kRowsAtOnce];
   for (int64_t k = 0; k < block.depth; k += chunk) {
     char* to = out + k / plan_.group * tile_m * 4;
+    const int64_t depth = std::min(chunk, block.depth - k);
+    int64_t first = 0, end = 0;  // rows that are made to words
     // Panels take a few elements of each line of A in turn, which the hardware does not see coming: a share
     // of the next lines is asked for with each.
     const int64_t next = std::min(chunk, block.depth - k - chunk);
@@ -148,10 +173,22 @@ void PackedOperands::pack_a_panels(const char* a, const PackedBlock& block, char
       for (int64_t i = next * t / count; i < next * (t + 1) / count; ++i)
         fetch(rows_of_a(a, block.m0, block.k0 + k + chunk + i).data, rows * bytes_of(view_.a.type));
       const int64_t height = t < tiles.tall ? std::min<int64_t>(tile_m, rows) : tile_m - (tile_m > 1);
-      const PanelSource from = rows_of_a(a, block.m0 + std::min(row, rows - height), block.k0 + k);
-      pack_panel_(from, {std::min(chunk, block.depth - k), static_cast<int>(height), tile_m, false},
-                  to + t * args.a_tile_bytes);
+      const int64_t at = std::min(row, rows - height);
+      char* const panel = to + t * args.a_tile_bytes;
       row += height;
+      if (!deals) {
+        pack_panel_(rows_of_a(a, block.m0 + at, block.k0 + k),
+                    {depth, static_cast<int>(height), tile_m, false}, panel);
+        continue;
+      }
+      if (at + height > end) {
+        first = at;
+        end = std::min<int64_t>(at + kRowsAtOnce, rows);
+        pack_panel_(rows_of_a(a, block.m0 + at, block.k0 + k),
+                    {depth, static_cast<int>(end - at), kRowsAtOnce, false}, words);
+      }
+      kDealRows[static_cast<size_t>(height)](words + (at - first), ceil_div(depth, plan_.group), tile_m,
+                                             reinterpret_cast<uint32_t*>(panel));
     }
   }
 }

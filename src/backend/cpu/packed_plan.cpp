@@ -232,7 +232,9 @@ void PackedPlan::choose_rows(const GemmView& view, const KernelConfig& c, const 
   const bool far_rows = c_row >= kPageBytes || (far_c != tsr::kFarIgnored && most_n > tile_n);
   if (c.block_m == 0 && far_rows && !b_in_place && depth >= most_k &&
       panel_b(depth) * ceil_div(most_n, tile_n) <= arch.l2.bytes * 3 / 4) {
-    const int64_t at_hand = std::max(kRowsAtHand, kRowBytesAtHand / std::max<int64_t>(c_row, 1));
+    // Of rows side by side in memory whole lines.
+    const int64_t in_line = view.a.row_major() ? 1 : kCacheLine / bytes_of(view.a.type) + tile_m - 1;
+    const int64_t at_hand = std::max({kRowsAtHand, kRowBytesAtHand / std::max<int64_t>(c_row, 1), in_line});
     rows = std::min(rows, std::max(at_hand / tile_m, int64_t{1}) * tile_m);
   }
   rows = round_up(ceil_div(most_m, blocks(most_m, rows)), tile_m);  // blocks of equal size

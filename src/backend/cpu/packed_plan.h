@@ -64,7 +64,8 @@ struct PackedPlan {
   int64_t panel_b(int64_t k) const;
   // Of k, packed at a time where lines of memory run across panels: all panels take theirs while the pages
   // are at hand.
-  int64_t chunk() const { return 16 * group; }
+  static constexpr int64_t kChunkSteps = 16;
+  int64_t chunk() const { return kChunkSteps * group; }
   // Packed A is rows of words, all rows' words of a step after one another, or panels of tile_m.
   int64_t a_row_bytes(int64_t k) const;
   int64_t a_step_bytes() const { return round_up(std::max<int64_t>(most_rows(), tile_m), 16) * 4; }
