@@ -112,10 +112,21 @@ void predict_analytic(AnalyticTerms& terms, const ArchSpec& a, std::span<const K
   }
 }
 
+// The same product with a B that nobody packed.
+GemmView unpacked(GemmView v) {
+  v.b_prepacked = false;
+  return v;
+}
+
 }  // namespace
 
-void LearnedModel::inputs(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
+bool LearnedModel::asks_unpacked(const GemmView& v) const {
+  return v.b_prepacked && scope_.operation != "gemm";
+}
+
+void LearnedModel::inputs(const GemmView& view, const ArchSpec& a, std::span<const KernelConfig> configs,
                           float* out) const {
+  const GemmView v = asks_unpacked(view) ? unpacked(view) : view;
   AnalyticTerms terms(v, a);
   std::vector<Work> works;
   std::vector<double> us(configs.size());
@@ -332,20 +343,28 @@ void by_view(const GemmView& v, std::span<const KernelConfig> configs, std::span
 
 }  // namespace
 
+template <class Ask>
+void LearnedModel::ask(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
+                       std::span<double> us, const Ask& ask_of) const {
+  const auto asked = [&](const GemmView& seen, std::span<const KernelConfig> c, std::span<double> t) {
+    Asking asking(*this, seen, a, c, t);
+    ask_of(asking);
+  };
+  if (!asks_unpacked(v)) return by_view(v, configs, us, seen_, asked);
+  const GemmView plain = unpacked(v);
+  asked(plain, configs, us);
+  AnalyticTerms of_plain(plain, a), of_packed(v, a);
+  for (size_t i = 0; i < configs.size(); ++i) us[i] *= of_packed.us(configs[i]) / of_plain.us(configs[i]);
+}
+
 void LearnedModel::predict(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                            std::span<double> us) const {
-  by_view(v, configs, us, seen_,
-          [&](const GemmView& seen, std::span<const KernelConfig> c, std::span<double> t) {
-            Asking(*this, seen, a, c, t).few();
-          });
+  ask(v, a, configs, us, [](Asking& asking) { asking.few(); });
 }
 
 void LearnedModel::predict_each(const GemmView& v, const ArchSpec& a, std::span<const KernelConfig> configs,
                                 std::span<double> us) const {
-  by_view(v, configs, us, seen_,
-          [&](const GemmView& seen, std::span<const KernelConfig> c, std::span<double> t) {
-            Asking(*this, seen, a, c, t).each();
-          });
+  ask(v, a, configs, us, [](Asking& asking) { asking.each(); });
 }
 
 std::vector<FeatureShare> LearnedModel::importance() const {
