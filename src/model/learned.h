@@ -92,8 +92,8 @@ class LearnedModel : public Model {
  private:
   class Asking;
 
-  // Whether the trees are asked about a problem with packed B as if nothing were packed, and what they correct
-  // there holds for it: those of convolutions know few others.
+  // Whether the trees are asked about a problem with packed B as if nothing were packed, and what they
+  // correct there holds for it: those of convolutions know few others.
   bool asks_unpacked(const GemmView& v) const;
   // ask_of(Asking&) for each view that configurations have.
   template <class Ask>

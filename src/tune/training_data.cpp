@@ -9,6 +9,7 @@
 #include "base/embedded.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "space/rules.h"
 #include "tessera/error.h"
 #include "tune/suite.h"
 
@@ -68,6 +69,13 @@ bool any_matches(const std::vector<std::string>& globs, const std::string& text)
   return std::any_of(globs.begin(), globs.end(), [&](const auto& g) { return glob_match(g, text); });
 }
 
+// As TrainingData::hash takes them.
+std::string times_text(const std::vector<KernelConfig>& configs, const std::vector<double>& us) {
+  std::string out;
+  for (size_t i = 0; i < configs.size(); ++i) out += to_string(configs[i]) + ' ' + number_text(us[i]) + '\n';
+  return out;
+}
+
 }  // namespace
 
 std::string_view to_string(Fold f) { return kFolds[static_cast<size_t>(f)]; }
@@ -100,8 +108,16 @@ Fold fold_of(const Problem& p) {
 }
 
 void TrainingData::add(const Problem& p, std::vector<KernelConfig> configs, std::vector<double> us) {
-  const double best_us = *std::min_element(us.begin(), us.end());
-  problems.push_back({p, lower(p), fold_of(p), std::move(configs), std::move(us), best_us});
+  MeasuredProblem m{.problem = p, .view = lower(p), .fold = fold_of(p)};
+  for (size_t i = 0; i < configs.size(); ++i) {
+    if (rejected_by(m.view, configs[i], arch)) continue;
+    m.configs.push_back(configs[i]);
+    m.us.push_back(us[i]);
+  }
+  if (m.configs.size() < configs.size()) m.measured = times_text(configs, us);
+  if (m.configs.size() < 2) return;
+  m.best_us = *std::min_element(m.us.begin(), m.us.end());
+  problems.push_back(std::move(m));
   const std::string text = types_text(p);
   const auto place = std::lower_bound(types.begin(), types.end(), text);
   if (place == types.end() || *place != text) types.insert(place, text);
@@ -122,8 +138,7 @@ std::string TrainingData::hash() const {
   std::string text = arch.name + ' ' + std::to_string(arch.compute_units) + ' ' + operation + '\n';
   for (const MeasuredProblem& p : problems) {
     text += to_string(p.problem) + ' ' + std::string(to_string(p.fold)) + '\n';
-    for (size_t i = 0; i < p.configs.size(); ++i)
-      text += to_string(p.configs[i]) + ' ' + number_text(p.us[i]) + '\n';
+    text += p.measured.empty() ? times_text(p.configs, p.us) : p.measured;
   }
   return content_hash(text);
 }

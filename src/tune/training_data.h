@@ -29,6 +29,7 @@ struct MeasuredProblem {
   std::vector<KernelConfig> configs;
   std::vector<double> us;
   double best_us = 0;
+  std::string measured{};  // what TrainingData::hash says of the times, where some were left out
 };
 
 struct TrainingData {
@@ -39,6 +40,8 @@ struct TrainingData {
   std::string processor{};                // its name, or names, where the measurements were made
 
   // Another problem with the configurations that ran right, at least two, and their times; all else follows.
+  // What was legal when it was measured and is no longer is left out, as no model can say anything of it, and
+  // so is a problem that keeps less than two.
   void add(const Problem& p, std::vector<KernelConfig> configs, std::vector<double> us);
 
   size_t rows(Fold f) const;
@@ -46,7 +49,7 @@ struct TrainingData {
   // What a model is judged on: the fold for tests, or where only problems of one's own were measured, which
   // no network that is set aside has, that for validation.
   Fold judging_fold() const { return count(Fold::test) > 0 ? Fold::test : Fold::valid; }
-  std::string hash() const;  // of everything that training sees
+  std::string hash() const;  // of everything that was measured on these problems, and of their folds
 };
 
 // The latest right measurements of one operation on one device, by their least samples, the least of those

@@ -45,11 +45,31 @@ TEST(TrainingFile, KeepsWhatTrainingSees) {
   EXPECT_EQ(parse_training_data(to_text(read), "x").hash(), read.hash());
 }
 
+// What rules refuse now: no model can say anything of it. The hash is of what was measured.
+TEST(TrainingFile, LeavesOutWhatIsNoLongerLegal) {
+  const auto text = [](const char* times) {
+    return R"({"version": 1, "arch": "x86_avx512", "units": 1, "processor": "", "operation": "gemm"})"
+           "\nconfig cpu_packed tile=4x32 inst=1x16x1\nconfig cpu_packed tile=6x32 inst=1x16x1\n"
+           "config cpu_groups tile=4x16 inst=1x16x1\nproblem gemm m=50 n=70 k=90 dtype=f32\n" +
+           std::string(times) + "problem gemm m=60 n=70 k=90 dtype=f32\n0 1.5 1 2\n";
+  };
+  const TrainingData one = parse_training_data(text("0 1.5 2 1 1 2\n"), "x"),
+                     all = parse_training_data(text("0 1.5 1 2\n"), "x"),
+                     none = parse_training_data(text("0 1.5 2 1\n"), "x");
+  ASSERT_EQ(one.problems.size(), 2u);
+  EXPECT_EQ(one.problems[0].configs, all.problems[0].configs);
+  EXPECT_EQ(one.problems[0].us, all.problems[0].us);
+  EXPECT_EQ(one.problems[0].best_us, 1.5);
+  EXPECT_NE(one.hash(), all.hash());
+  EXPECT_EQ(to_text(one), to_text(all));
+  EXPECT_EQ(none.problems.size(), 1u);
+}
+
 TEST(TrainingFile, RefusesWithTheLine) {
   const std::string head =
       R"({"version": 1, "arch": "x86_avx512", "units": 1, "processor": "", "operation": "gemm"})"
       "\nconfig cpu_packed tile=4x32 inst=1x16x1\nconfig cpu_packed tile=6x32 inst=1x16x1\n";
-  const std::string problem = "problem gemm m=5 n=7 k=9 dtype=f32\n";
+  const std::string problem = "problem gemm m=50 n=70 k=90 dtype=f32\n";
   EXPECT_EQ(parse_training_data(head + problem + "0 1.5 1 2\n", "x").problems.size(), 1u);
   const struct {
     std::string text, why;  // of an empty file there is no line
