@@ -115,7 +115,7 @@ void TrainingData::add(const Problem& p, std::vector<KernelConfig> configs, std:
     m.us.push_back(us[i]);
   }
   if (m.configs.size() < configs.size()) m.measured = times_text(configs, us);
-  if (m.configs.size() < 2) return;
+  if (m.configs.size() < std::min<size_t>(configs.size(), 2)) return;
   m.best_us = *std::min_element(m.us.begin(), m.us.end());
   problems.push_back(std::move(m));
   const std::string text = types_text(p);

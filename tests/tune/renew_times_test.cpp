@@ -11,7 +11,7 @@ namespace {
 
 using Times = std::vector<std::pair<std::string, double>>;
 
-const std::string kSmall = "gemm m=5 n=7 k=9 dtype=f32", kLarge = "gemm m=512 n=512 k=512 dtype=f32",
+const std::string kSmall = "gemm m=66 n=70 k=90 dtype=f32", kLarge = "gemm m=512 n=512 k=512 dtype=f32",
                   kOther = "gemm m=64 n=64 k=64 dtype=f32";
 const std::string kP4 = "cpu_packed tile=4x32 inst=1x16x1", kP6 = "cpu_packed tile=6x32 inst=1x16x1",
                   kP8 = "cpu_packed tile=8x32 inst=1x16x1", kP5 = "cpu_packed tile=5x64 inst=1x16x1",
