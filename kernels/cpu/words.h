@@ -115,8 +115,8 @@ struct Stage {
   }
   // What take_rows writes at most, in words.
   static TSR_INLINE long long row_words(long long k_stride, long long count, long long depth) {
-    const int together = k_stride != kRowSize && kRows < L ? L : kRows;
-    return (count + together - 1) / together * together * pitch(depth);
+    const long long tiles = (count + kRows - 1) / kRows * kRows, turned = (count + L - 1) / L * L;
+    return (k_stride != kRowSize && turned > tiles ? turned : tiles) * pitch(depth);
   }
 
   // `count` rows, `depth` elements of k each, go to `rows`; those that the last tile has more, and words up

@@ -291,7 +291,8 @@ TEST_F(Unpacked, PrepackedB) {
                        {"x86_avx512_bf16", "cpu_direct tile=12x32 inst=1x16x2 preshuffle=1", "bf16"},
                        {"x86_avx512_bf16", "cpu_direct tile=4x64 inst=1x16x4 preshuffle=1", "i8"},
                        {"x86_avx512_bf16", "cpu_direct tile=16x16 inst=1x16x4 preshuffle=1", "u8xi8"},
-                       {"x86_avx2", "cpu_direct tile=4x24 inst=1x8x1 preshuffle=1", "f16"}};
+                       {"x86_avx2", "cpu_direct tile=4x24 inst=1x8x1 preshuffle=1", "f16"},
+                       {"x86_avx2", "cpu_direct tile=12x8 inst=1x8x1 preshuffle=1", "f16"}};
   for (const auto& kernel : kernels) {
     if (!runs_here(kernel.arch)) continue;
     const std::string types = std::string(" prepack=b dtype=") + kernel.types;
@@ -301,6 +302,12 @@ TEST_F(Unpacked, PrepackedB) {
     }
     expect_right(kernel.arch, kernel.config,
                  "gemm m=9 n=1160 k=1030 layout=rrr" + types);  // beyond L2 as f32
+    // Rows that fill the room for their words nearly, turned eight or sixteen at a time.
+    for (const char* k : {"128", "230", "300", "330", "500"}) {
+      for (const char* m : {"9", "12"})
+        expect_right(kernel.arch, kernel.config,
+                     std::string("gemm n=70 m=") + m + " k=" + k + types + " layout=crr");
+    }
     expect_right(kernel.arch, kernel.config, "gemm m=5 n=70 k=90 batch=2 alpha=0 beta=1 layout=rrr" + types);
     expect_right(kernel.arch, std::string(kernel.config) + " split_k=3",
                  "gemm m=5 n=70 k=700 layout=rcr beta=1" + types, 2);
