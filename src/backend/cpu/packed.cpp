@@ -73,7 +73,7 @@ class PackedKernel : public PartKernel {
         [this](const char* from, const Operand& o, int64_t n, void* to) {
           operands_.pack_b_panel(from, o, 0, view_.k, n, plan_.n, to, prepacked_.stream());
         },
-        [this](const char* from, const Operand& o, char* to) { gather_edge(from, o, to); });
+        [this](const char* from, const Operand& o, char* to) { operands_.gather_edge(from, o, to); });
   }
 
  private:
@@ -110,7 +110,7 @@ class PackedKernel : public PartKernel {
                         ? static_cast<const char*>(buffers.b) + t.group * prepacked_.group_bytes()
                         : group_b(buffers, t.group);
     const bool split = config_.split_k > 1, has_edge = plan_.edge > 0 && t.n1 == plan_.n;
-    if (has_edge && plan_.edge_bytes > 0) gather_edge(b, view_.b, space.edge);
+    if (has_edge && plan_.edge_bytes > 0) operands_.gather_edge(b, view_.b, space.edge);
 
     // Where C is added to, it is read anyway.
     std::optional<StreamedRows> apart;
@@ -244,23 +244,6 @@ class PackedKernel : public PartKernel {
     const int64_t column = view_.b.col_stride * bytes_of(view_.b.type);
     args.next_b = n < n1 ? b + n * column + block.k0 * bytes_of(view_.b.type) : nullptr;
     args.next_b_bytes = std::min<int64_t>(plan_.tile_n, n1 - n) * column;
-  }
-
-  // The columns past plan_.n of a B, each to a line of its own.
-  void gather_edge(const char* b, const Operand& o, char* edge) const {
-    switch (bytes_of(o.type)) {
-      case 1: return gather_edge<uint8_t>(b, o, edge);
-      case 2: return gather_edge<uint16_t>(b, o, edge);
-      default: return gather_edge<float>(b, o, edge);
-    }
-  }
-  template <class T>
-  void gather_edge(const char* b, const Operand& o, char* edge) const {
-    const T* from = reinterpret_cast<const T*>(b) + plan_.n * o.col_stride;
-    T* to = reinterpret_cast<T*>(edge);
-    for (int64_t k = 0; k < view_.k; ++k, from += o.row_stride) {
-      for (int64_t j = 0; j < plan_.edge; ++j) to[j * view_.k + k] = from[j * o.col_stride];
-    }
   }
 
   // Rows [m0, m1) of the columns past plan_.n, over all of k.

@@ -90,6 +90,22 @@ void PackedOperands::pack_b_block(const char* b, int64_t k0, int64_t depth, int6
   }
 }
 
+void PackedOperands::gather_edge(const char* b, const Operand& o, char* edge) const {
+  const auto as = [&](auto element) {
+    using T = decltype(element);
+    const T* from = reinterpret_cast<const T*>(b) + plan_.n * o.col_stride;
+    T* to = reinterpret_cast<T*>(edge);
+    for (int64_t k = 0; k < view_.k; ++k, from += o.row_stride) {
+      for (int64_t j = 0; j < plan_.edge; ++j) to[j * view_.k + k] = from[j * o.col_stride];
+    }
+  };
+  switch (bytes_of(o.type)) {
+    case 1: return as(uint8_t{});
+    case 2: return as(uint16_t{});
+    default: return as(uint32_t{});
+  }
+}
+
 void PackedOperands::take_a(const char* a, const PackedBlock& block, char* rest,
                             tsr::PackedArgs& args) const {
   const int64_t bytes = bytes_of(view_.a.type);

@@ -30,6 +30,9 @@ class PackedOperands {
   // All panels of columns [n0, n1) of a B whose columns are contiguous.
   void pack_b_block(const char* b, int64_t k0, int64_t depth, int64_t n0, int64_t n1, char* out) const;
 
+  // The columns past plan.n of a B that lies as `o` says, each to a line of its own.
+  void gather_edge(const char* b, const Operand& o, char* edge) const;
+
   // Set what `args` says of A: the block where it lies, but for elements of k past whole words, which `rest`
   // takes, copied to `out` first, or its taps by `table`, of most_rows() entries a tap.
   void take_a(const char* a, const PackedBlock& block, char* rest, tsr::PackedArgs& args) const;
