@@ -253,7 +253,7 @@ TESSERA_SOURCE(clusters) {
 // 1 is worth a candidate where C is narrower than `limit` and than its height.
 TESSERA_SOURCE(narrow) {
   out.push_back({0});
-  if (v.n < k.limit && v.n < v.m && (!v.b_prepacked || f.family != Family::gemv)) out.push_back({1});
+  if (v.n < k.limit && v.n < v.m) out.push_back({1});
 }
 
 // 0, and 1 where a few columns of a C of at most `limit` lie past whole vectors.

@@ -95,6 +95,32 @@ inline void expect_right(const Kernel& kernel, FillKind kind = FillKind::integer
   EXPECT_EQ(workspace.damage(), "");
 }
 
+inline void expect_right(MakeCpuKernel make, std::string_view arch, const std::string& config,
+                         const std::string& problem, int threads = 1) {
+  SCOPED_TRACE(problem + " | " + config + " | " + std::string(arch));
+  expect_right(*make_kernel(make, arch, problem, config, threads));
+}
+
+// A B of elements T in the upper left of matrices of leading dimension `ldb` is packed as one that lies
+// alone.
+template <class T>
+void expect_packed_alike(const Kernel& kernel, int64_t ldb) {
+  const Problem& p = kernel.problem();
+  const bool row_major = lower(p).b.row_major();
+  const auto lines = static_cast<size_t>(row_major ? p.k : p.n),
+             length = static_cast<size_t>(row_major ? p.n : p.k), pitch = static_cast<size_t>(ldb),
+             all = static_cast<size_t>(p.batch) * lines;
+  std::vector<T> tight(all * length), wide(all * pitch, static_cast<T>(-1));
+  for (size_t i = 0; i < all; ++i) {
+    for (size_t j = 0; j < length; ++j)
+      tight[i * length + j] = wide[i * pitch + j] = static_cast<T>(i * 131 + j);
+  }
+  std::vector<char> one(kernel.packed_b_bytes(), 'x'), other(kernel.packed_b_bytes(), 'y');
+  kernel.pack_b(tight.data(), one.data());
+  kernel.pack_b(wide.data(), other.data(), ldb);
+  EXPECT_EQ(one, other);
+}
+
 // What one run leaves in C.
 inline std::vector<char> result(const Kernel& kernel, FillKind kind = FillKind::uniform) {
   Operands operands(kernel.problem(), kind);

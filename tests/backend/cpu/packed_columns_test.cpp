@@ -11,8 +11,7 @@ using testing_cpu::runs_here;
 
 void expect_right(std::string_view arch, const std::string& config, const std::string& problem,
                   int threads = 1) {
-  SCOPED_TRACE(problem + " | " + config + " | " + std::string(arch));
-  testing_cpu::expect_right(*testing_cpu::make_kernel(make_unpacked_kernel, arch, problem, config, threads));
+  testing_cpu::expect_right(make_unpacked_kernel, arch, config, problem, threads);
 }
 
 // Columns of B packed ahead, long ones and short ones: kernels that read them are those of a B in memory.
@@ -57,18 +56,7 @@ TEST(PackedColumns, OfALargerMatrix) {
         make_unpacked_kernel, "x86_avx512",
         std::string("gemm m=9 n=70 k=300 batch=2 dtype=f32 prepack=b layout=") + layout,
         "cpu_dot tile=4x4 inst=1x16x1 preshuffle=1");
-    // B in the upper left of matrices with leading dimension 311.
-    const bool row_major = std::string_view(layout) == "rrr";
-    const size_t lines = row_major ? 300 : 70, length = row_major ? 70 : 300;
-    std::vector<float> tight(2 * lines * length), wide(2 * lines * 311, -1.0f);
-    for (size_t i = 0; i < 2 * lines; ++i) {
-      for (size_t j = 0; j < length; ++j)
-        tight[i * length + j] = wide[i * 311 + j] = static_cast<float>((i * 7 + j) % 11);
-    }
-    std::vector<char> one(kernel->packed_b_bytes(), 'x'), other(kernel->packed_b_bytes(), 'y');
-    kernel->pack_b(tight.data(), one.data());
-    kernel->pack_b(wide.data(), other.data(), 311);
-    EXPECT_EQ(one, other);
+    testing_cpu::expect_packed_alike<float>(*kernel, 311);
   }
 }
 

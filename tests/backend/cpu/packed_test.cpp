@@ -283,18 +283,7 @@ TEST(Packed, PackedBOfALargerMatrix) {
     auto kernel =
         kernel_for(f.arch, std::string("gemm m=9 n=70 k=33 batch=2 dtype=f32 prepack=b layout=") + layout,
                    f.config + "preshuffle=1");
-    // B in the upper left of a matrix with leading dimension 99.
-    const bool row_major = std::string_view(layout) == "rrr";
-    const size_t lines = row_major ? 33 : 70, length = row_major ? 70 : 33;
-    std::vector<float> tight(2 * lines * length), wide(2 * lines * 99, -1.0f);
-    for (size_t i = 0; i < 2 * lines; ++i) {
-      for (size_t j = 0; j < length; ++j)
-        tight[i * length + j] = wide[i * 99 + j] = static_cast<float>((i * 7 + j) % 11);
-    }
-    std::vector<char> one(kernel->packed_b_bytes()), other(kernel->packed_b_bytes());
-    kernel->pack_b(tight.data(), one.data());
-    kernel->pack_b(wide.data(), other.data(), 99);
-    EXPECT_EQ(one, other);
+    testing_cpu::expect_packed_alike<float>(*kernel, 99);
   }
 }
 

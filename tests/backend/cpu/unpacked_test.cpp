@@ -13,8 +13,7 @@ using testing_cpu::runs_here;
 
 void expect_right(std::string_view arch, const std::string& config, const std::string& problem,
                   int threads = 1) {
-  SCOPED_TRACE(problem + " | " + config + " | " + std::string(arch));
-  testing_cpu::expect_right(*testing_cpu::make_kernel(make_unpacked_kernel, arch, problem, config, threads));
+  testing_cpu::expect_right(make_unpacked_kernel, arch, config, problem, threads);
 }
 
 struct Case {
