@@ -69,6 +69,7 @@ struct WinogradWeightArgs {
 
   char* sums;                      // [point][row][channel] floats of a group; of products those of one point
   long long sums_row, sums_point;  // bytes
+  long long parts, part_bytes;     // weights: sums of each part of the tiles, from one to the next
 
   long long rows, channels;      // of a group
   long long row_begin, row_end;  // weights

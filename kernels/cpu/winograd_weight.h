@@ -46,6 +46,10 @@ struct WinogradWeight {
                                  int live) {
     F x[Weights::kIn], y[Weights::kOut];
     TSR_UNROLL for (int p = 0; p < Weights::kIn; ++p) x[p] = load_whole<F>(sums + p * a.sums_point);
+    for (long long i = 1; i < a.parts; ++i) {
+      const char* part = sums + i * a.part_bytes;
+      TSR_UNROLL for (int p = 0; p < Weights::kIn; ++p) x[p] += load_whole<F>(part + p * a.sums_point);
+    }
     Weights::apply(x, y);
     TSR_UNROLL for (int t = 0; t < Weights::kOut; ++t)
         E::store(as_bits<L>(y[t]), a.epilogue, row, t * a.channels + c, live);

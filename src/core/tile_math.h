@@ -19,6 +19,19 @@ inline constexpr int kMostTileColumns = 512;
 inline int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 inline int64_t round_up(int64_t x, int64_t y) { return ceil_div(x, y) * y; }
 
+// Pieces of each of so many equal tasks that keep `workers` busy: the fewest that do but for a tenth of the
+// time, or those that do best.
+inline int64_t balanced_pieces(int64_t tasks, int64_t workers) {
+  const auto busy = [&](int64_t pieces) {
+    return static_cast<double>(tasks * pieces) / static_cast<double>(round_up(tasks * pieces, workers));
+  };
+  int64_t best = ceil_div(workers, tasks);
+  for (int64_t p = best; p <= workers && busy(best) < 0.9; ++p) {
+    if (busy(p) > busy(best)) best = p;
+  }
+  return best;
+}
+
 // The product of non-negative numbers, or the largest int64_t when it does not fit: bounds may be checked on
 // unchecked knob values.
 constexpr int64_t saturated_product(std::initializer_list<int64_t> factors) {

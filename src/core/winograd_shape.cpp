@@ -74,6 +74,27 @@ WinogradShape winograd_shape(const GemmView& v, const KernelConfig& c) {
   return s;
 }
 
+int64_t winograd_shares(const WinogradShape& s, const KernelConfig& c, int threads, bool prepacked) {
+  // Cycles of a product, of an element of a tile to be transformed, and of one of the filter to be read: by
+  // the thread that transformed it, or another.
+  constexpr double kProduct = 1.0 / 32, kTransform = 0.4, kOwn = 0.1, kOthers = 0.5;
+  int64_t best = 1;
+  double least = 0;
+  for (int64_t shares = 1; shares <= std::min<int64_t>(threads, s.panels); ++shares) {
+    const int64_t blocks = std::min(ceil_div(threads, shares), s.all_tiles);
+    const double rounds = static_cast<double>(ceil_div(shares * blocks, threads)),
+                 tiles = static_cast<double>(round_up(ceil_div(s.all_tiles, blocks), c.tile_m)),
+                 columns = static_cast<double>(ceil_div(s.panels, shares) * c.tile_n);
+    const double cost =
+        rounds * (tiles * columns * kProduct + tiles * kTransform + columns * (blocks > 1 || prepacked ? kOthers : kOwn));
+    if (least == 0 || cost < least) {
+      best = shares;
+      least = cost;
+    }
+  }
+  return best;
+}
+
 WinogradWeightShape winograd_weight_shape(const GemmView& v, const KernelConfig& c) {
   WinogradWeightShape s{};
   const Window& window = *v.window;
@@ -94,6 +115,22 @@ WinogradWeightShape winograd_weight_shape(const GemmView& v, const KernelConfig&
   s.sums_point = s.rows * s.sums_row;
   s.panels = ceil_div(s.channels, columns);
   return s;
+}
+
+// Sums that each thread keeps in L2, and fewer in all than what threads that share a block would read of what
+// others have transformed.
+WinogradWeightTurns winograd_weight_turns(const GemmView& v, const KernelConfig& c, const ArchSpec& a,
+                                          int threads) {
+  constexpr int64_t kMostApart = int64_t{40} << 20, kMostTiles = int64_t{16} << 20;
+  const WinogradWeightShape s = winograd_weight_shape(v, c);
+  const int64_t turns = v.groups / s.groups_at_once, sums = s.sums_bytes(),
+                blocks = ceil_div(s.all_tiles, std::max(c.block_m, 1));
+  if (threads * s.tile_bytes() > kMostTiles) return {turns, 1, threads > 1};
+  if (turns >= threads) return {turns, 1, threads > 1 && threads * sums > kMostApart};
+  const int64_t parts = std::min(balanced_pieces(turns, threads), blocks), apart = turns * parts * sums;
+  const bool pays = sums <= a.l2.bytes * 3 / 4 && apart <= turns * s.all_tiles * s.tile_bytes();
+  if (parts > 1 && pays && apart <= kMostApart) return {turns, parts, false};
+  return {turns, 1, threads > 1};
 }
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "core/arch_spec.h"
 #include "core/gemm_view.h"
 #include "tessera/kernel_config.h"
 
@@ -43,6 +44,10 @@ bool winograd_window(const GemmView& v);
 // `v` must fulfil winograd_window(), and `c` have a tile.
 WinogradShape winograd_shape(const GemmView& v, const KernelConfig& c);
 
+// Shares of a group's panels that threads take, each with its tiles, when there is one turn for all of them:
+// threads with a share of the panels read less of the filter, and transform the same tiles as others do.
+int64_t winograd_shares(const WinogradShape& s, const KernelConfig& c, int threads, bool prepacked);
+
 // Bytes of the sums of cpu_winograd_weight, at most.
 constexpr int64_t kMostWinogradSums = int64_t{32} << 20;
 
@@ -67,5 +72,14 @@ bool winograd_weight_window(const GemmView& v);
 
 // `v` must fulfil winograd_weight_window(), and `c` have a tile.
 WinogradWeightShape winograd_weight_shape(const GemmView& v, const KernelConfig& c);
+
+// A turn computes the gradients of the groups at once. Each thread takes its own turns, or its own parts of
+// their tiles, whose sums are added up at the end; or all share every block of a turn.
+struct WinogradWeightTurns {
+  int64_t turns, parts;
+  bool shared;
+};
+WinogradWeightTurns winograd_weight_turns(const GemmView& v, const KernelConfig& c, const ArchSpec& a,
+                                          int threads);
 
 }  // namespace tessera

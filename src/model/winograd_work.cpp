@@ -65,12 +65,12 @@ struct Winograd : Filtering {
     const WinogradShape s = winograd_shape(v, c);
     const double tiles = static_cast<double>(s.all_tiles), points = static_cast<double>(s.points),
                  results = static_cast<double>(s.results), channels = static_cast<double>(s.channels);
-    // Blocks of about one size.
-    // Every thread has a block, which reads the whole filter.
+    // Blocks of about one size. Every thread has a block, which reads the whole filter, or a share of its panels.
     const double turns = w.groups / static_cast<double>(s.groups_at_once),
-                 most = std::min<double>(c.block_m, std::ceil(tiles * turns / a.compute_units));
+                 shares = turns > 1 ? 1 : static_cast<double>(winograd_shares(s, c, a.compute_units, v.b_prepacked)),
+                 most = std::min<double>(c.block_m, std::ceil(tiles * turns * shares / a.compute_units));
     const double blocks = std::ceil(tiles / most), block_tiles = tiles / blocks;
-    w.shares = blocks * turns;
+    w.shares = blocks * turns * shares;
     const auto [products, panels] = multiply(blocks * points, block_tiles, w.cols, channels);
     w.overhead += blocks * t.block_call;
 
@@ -80,7 +80,7 @@ struct Winograd : Filtering {
     const double input = in * (1 + converted(v.a.type)) + points * kMove + nested(kInputOps, 4, 4);
     const double output = points * kMove + nested(kResultOps, 4, 2);
     const double image_bytes = static_cast<double>(v.a.extent * bytes_of(v.a.type)) / w.groups;
-    w.pack_a = tiles * (read_lines * input + points * 2) + read(image_bytes, image_bytes * w.groups);
+    w.pack_a = shares * (tiles * (read_lines * input + points * 2) + read(image_bytes, image_bytes * w.groups));
     w.epilogue = tiles * written *
                  (output + results * (1 + t.store_per_vector + v.epilogue.count * t.step_per_vector));
     // Sums leave their registers.
@@ -146,11 +146,16 @@ struct WinogradWeight : Filtering {
     w.memory = products * panels * read(panel_bytes, panel_bytes + block_tiles * rows * 4) +
                blocks * points * panels * read(block_tiles * rows * 4, block_bytes) +
                2 * blocks * read(sums, sums + block_bytes);
-    // Threads that share a turn meet after every step of it, and multiply what others have transformed.
-    const double turns = w.groups / static_cast<double>(s.groups_at_once), units = a.compute_units;
-    if (units > 1 && turns < units) {
-      w.serial = turns * 2 * std::ceil(blocks / units) * t.fork_join;
+    // Threads that share a turn meet after every step of it, and multiply what others have transformed; those
+    // with parts of their own meet once, and read the sums of the others.
+    const WinogradWeightTurns turns = winograd_weight_turns(v, c, a, a.compute_units);
+    const double units = a.compute_units, parts = static_cast<double>(turns.parts);
+    if (turns.shared) {
+      w.serial = static_cast<double>(turns.turns) * 2 * std::ceil(blocks / units) * t.fork_join;
       w.memory += tiles * points * (rows + channels) * 4 / a.l3.bytes_per_cycle;
+    } else if (parts > 1) {
+      w.shares = static_cast<double>(turns.turns) * parts;
+      w.memory += parts * sums / a.l3.bytes_per_cycle;
     }
   }
 };

@@ -26,9 +26,15 @@ class WinogradKernel : public CpuKernel {
         panels_(view_.groups * shape_.panels),
         turns_(view_.groups / shape_.groups_at_once) {
     spare_threads();
+    at_once_ = panels_;
+    if (!view_.b_prepacked && panels_ * shape_.panel_bytes > kMostWinogradPanels) {
+      const int64_t whole = shape_.groups_at_once;  // groups have one panel then
+      at_once_ = std::max(kMostWinogradPanels / shape_.panel_bytes / whole, int64_t{1}) * whole;
+    }
+    if (turns_ == 1 && at_once_ == panels_) shares_ = winograd_shares(shape_, config_, threads_, view_.b_prepacked);
     // As many tiles as the config wants, as memory bounds and as leave every thread a block; all blocks of
     // about one size.
-    const int64_t share = ceil_div(shape_.all_tiles * turns_, threads_);
+    const int64_t share = ceil_div(shape_.all_tiles * turns_ * shares_, threads_);
     const int64_t fit = std::max<int64_t>(kMostTiles / shape_.tile_bytes(), 1);
     const int64_t most = std::min({std::max<int64_t>(config_.block_m, 1), fit, share, shape_.all_tiles});
     blocks_ = ceil_div(shape_.all_tiles, most);
@@ -36,11 +42,6 @@ class WinogradKernel : public CpuKernel {
     tile_point_ = odd_lines(tiles_ * shape_.tile_row);
     sums_point_ = odd_lines(tiles_ * shape_.sums_row);
     thread_bytes_ = thread_share(shape_.points * (tile_point_ + sums_point_));
-    at_once_ = panels_;
-    if (!view_.b_prepacked && panels_ * shape_.panel_bytes > kMostWinogradPanels) {
-      const int64_t whole = shape_.groups_at_once;  // groups have one panel then
-      at_once_ = std::max(kMostWinogradPanels / shape_.panel_bytes / whole, int64_t{1}) * whole;
-    }
     zeros_.assign(static_cast<size_t>(shape_.groups_at_once * shape_.channels), 0.0f);
     set_arguments();
   }
@@ -61,6 +62,16 @@ class WinogradKernel : public CpuKernel {
       // Groups at once, the fastest index: their tiles are neighbours in memory.
       const int64_t turn_panels = shape_.panels * shape_.groups_at_once, turn = first / turn_panels,
                     turns = ceil_div(last, turn_panels) - turn;
+      if (shares_ > 1) {
+        // A thread begins with panels that it has transformed.
+        deal_out(shares_ * blocks_, busy_threads(), [&](int64_t i, int thread) {
+          const int64_t share = i / blocks_, begin = panels_ * share / shares_,
+                        end = panels_ * (share + 1) / shares_;
+          run_block(args, buffers, i % blocks_, 0, begin, end, panels + begin * shape_.panel_bytes,
+                    space + thread * thread_bytes_);
+        });
+        return;
+      }
       deal_out(blocks_ * turns, busy_threads(), [&](int64_t i, int thread) {
         run_block(args, buffers, i / turns, (turn + i % turns) * shape_.groups_at_once, first, last, panels,
                   space + thread * thread_bytes_);
@@ -83,7 +94,9 @@ class WinogradKernel : public CpuKernel {
   }
 
  private:
-  int busy_threads() const { return static_cast<int>(std::min<int64_t>(threads_, blocks_ * turns_)); }
+  int busy_threads() const {
+    return static_cast<int>(std::min<int64_t>(threads_, blocks_ * turns_ * shares_));
+  }
 
   // What all calls have in common.
   void set_arguments() {
@@ -165,6 +178,7 @@ class WinogradKernel : public CpuKernel {
   int64_t panels_, turns_;  // of all groups, of which several take one turn
   int64_t blocks_ = 1, tiles_ = 1, tile_point_ = 0, sums_point_ = 0, thread_bytes_ = 0;
   int64_t at_once_ = 1;    // panels whose transformed filter is kept
+  int64_t shares_ = 1;     // of the panels, that threads take
   int64_t filter_at_ = 0;  // bytes to the first tap as it is walked
   std::vector<float> zeros_;
   tsr::WinogradArgs arguments_{};

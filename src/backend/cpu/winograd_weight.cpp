@@ -13,57 +13,69 @@
 namespace tessera {
 namespace {
 
-// Of the workspace: the tiles of a block, those that are transformed before they are multiplied, and all of
-// threads that each take their own turn.
-constexpr int64_t kMostBlock = int64_t{4} << 20, kMostTiles = int64_t{16} << 20,
-                  kMostTurns = int64_t{48} << 20;
+// Of the workspace: the tiles of a block, and those that are transformed before threads that share a turn
+// multiply them.
+constexpr int64_t kMostBlock = int64_t{4} << 20, kMostTiles = int64_t{16} << 20;
 
-// A turn computes the gradients of some groups: blocks of tiles are transformed, and their products added to
-// the sums of all points, in the order of the tiles whatever the threads. Threads share a turn, or each takes
-// its own where there are as many.
+// Blocks of tiles are transformed, and their products added to the sums of all points.
 class WinogradWeightKernel : public CpuKernel {
  public:
   WinogradWeightKernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch, const Problem& problem,
                        const Choice& choice)
       : CpuKernel(std::move(module), arch, problem, choice),
         shape_(winograd_weight_shape(view_, config_)),
-        turns_(view_.groups / shape_.groups_at_once) {
-    spare_threads();
-    const int64_t fit = std::max<int64_t>(kMostBlock / shape_.tile_bytes(), 1);
+        turns_(winograd_weight_turns(view_, config_, arch, spare_threads())) {
+    // Memory bounds what threads transform that do not share it.
+    const int64_t most_block = turns_.shared ? kMostBlock : std::min(kMostBlock, kMostTiles / threads_);
+    const int64_t fit = std::max<int64_t>(most_block / shape_.tile_bytes(), 1);
     blocks_ = ceil_div(shape_.all_tiles, std::min(std::max<int64_t>(config_.block_m, 1), fit));
     block_tiles_ = ceil_div(shape_.all_tiles, blocks_);
-    place(1);
-    apart_ = turns_ >= threads_ && threads_ * turn_bytes_ <= kMostTurns;
-    const int64_t most = std::max<int64_t>(kMostTiles / (block_tiles_ * shape_.tile_bytes()), 1);
-    if (!apart_) place(std::min<int64_t>({threads_, blocks_, most}));
-    sharing_ = apart_ ? 1 : threads_;
+    if (turns_.shared) {
+      const int64_t most = std::max<int64_t>(kMostTiles / (block_tiles_ * shape_.tile_bytes()), 1);
+      blocks_at_once_ = std::min<int64_t>({threads_, blocks_, most});
+    }
+    const int64_t tiles = blocks_at_once_ * block_tiles_;
+    left_point_ = odd_lines(tiles * shape_.left_row);
+    right_point_ = odd_lines(tiles * shape_.right_row);
+    tiles_bytes_ = thread_share(shape_.points * (left_point_ + right_point_));
+    sums_bytes_ = thread_share(shape_.sums_bytes());
     zeros_.assign(static_cast<size_t>(shape_.groups_at_once * std::max(shape_.rows, shape_.channels)), 0.0f);
     set_arguments();
   }
 
   void run_unchecked(const Buffers& buffers) const override {
     char* space = static_cast<char*>(buffers.workspace ? buffers.workspace : thread_arena(workspace_bytes()));
+    char* sums = space + spaces() * tiles_bytes_;
     tsr::EpilogueArgs epilogue;
     set_epilogue(epilogue, buffers);
-    deal_out(turns_, turns_at_once(), [&](int64_t turn, int thread) {
-      run_turn(buffers, epilogue, turn * shape_.groups_at_once, space + thread * turn_bytes_);
+    if (turns_.shared) {
+      for (int64_t turn = 0; turn < turns_.turns; ++turn) {
+        add_products(buffers, turn, 0, blocks_, threads_, space, sums);
+        weights(buffers, epilogue, turn, turn + 1, threads_, sums);
+      }
+      return;
+    }
+    deal_out(turns_.turns * turns_.parts, threads_, [&](int64_t i, int thread) {
+      const int64_t turn = i / turns_.parts, part = i % turns_.parts;
+      char* own = sums + (turns_.parts > 1 ? i : thread) * sums_bytes_;
+      add_products(buffers, turn, blocks_ * part / turns_.parts, blocks_ * (part + 1) / turns_.parts, 1,
+                   space + thread * tiles_bytes_, own);
+      if (turns_.parts == 1) weights(buffers, epilogue, turn, turn + 1, 1, own);
     });
+    if (turns_.parts > 1) weights(buffers, epilogue, 0, turns_.turns, threads_, sums);
   }
 
-  size_t workspace_bytes() const override { return static_cast<size_t>(turns_at_once() * turn_bytes_); }
+  size_t workspace_bytes() const override {
+    const int64_t sums = turns_.parts > 1 ? turns_.turns * turns_.parts : spaces();
+    return static_cast<size_t>(spaces() * tiles_bytes_ + sums * sums_bytes_);
+  }
   size_t panels_bytes() const override { return 0; }
   void pack_b_unchecked(const void*, void*, int64_t) const override {}
 
  private:
-  int turns_at_once() const { return apart_ ? threads_ : 1; }
-
-  // Lays out the workspace of a turn that transforms so many blocks before it multiplies.
-  void place(int64_t blocks_at_once) {
-    blocks_at_once_ = blocks_at_once;
-    const int64_t tiles = blocks_at_once * block_tiles_;
-    left_point_ = odd_lines(tiles * shape_.left_row);
-    right_point_ = odd_lines(tiles * shape_.right_row);
-    turn_bytes_ = thread_share(shape_.points * (left_point_ + right_point_) + shape_.sums_bytes());
+  // Of transformed tiles.
+  int64_t spaces() const {
+    return turns_.shared ? 1 : std::min<int64_t>(threads_, turns_.turns * turns_.parts);
   }
 
   // What all calls have in common.
@@ -96,37 +108,47 @@ class WinogradWeightKernel : public CpuKernel {
     images_.zeros = gradients_.zeros = zeros_.data();
   }
 
-  void run_turn(const Buffers& buffers, const tsr::EpilogueArgs& epilogue, int64_t group, char* space) const {
+  float alpha(const Buffers& b) const { return b.alpha ? static_cast<float>(*b.alpha) : alpha_; }
+
+  // The products of blocks [first, last), whose sums are computed in the order of the blocks.
+  void add_products(const Buffers& buffers, int64_t turn, int64_t first, int64_t last, int sharing,
+                    char* space, char* sums) const {
+    const int64_t group = turn * shape_.groups_at_once, behind = std::min(last * block_tiles_, shape_.all_tiles);
     tsr::WinogradTiles gradients = gradients_, images = images_;
     gradients.in = group_a(buffers, group);
     gradients.to = space;
     images.in = group_b(buffers, group);
     images.to = gradients.to + shape_.points * left_point_;
-    char* sums = images.to + shape_.points * right_point_;
-    const bool looks = epilogue.alpha != 0.0f;  // otherwise A and B are not looked at
-    if (!looks) std::memset(sums, 0, static_cast<size_t>(shape_.sums_bytes()));
-    for (int64_t block = 0; looks && block < blocks_; block += blocks_at_once_) {
-      const int64_t begin = block * block_tiles_,
-                    end = std::min(begin + blocks_at_once_ * block_tiles_, shape_.all_tiles);
-      if (begin >= end) break;
-      deal_out(sharing_, sharing_, [&](int64_t i, int) {
-        const int64_t first = begin + (end - begin) * i / sharing_,
-                      last = begin + (end - begin) * (i + 1) / sharing_;
-        transform(tsr::WinogradWeightPhase::images, images, begin, first, last);
-        transform(tsr::WinogradWeightPhase::gradients, gradients, begin, first, last);
+    const bool looks = alpha(buffers) != 0.0f;  // otherwise A and B are not looked at
+    int64_t begin = first * block_tiles_;
+    if (!looks || begin >= behind) std::memset(sums, 0, static_cast<size_t>(shape_.sums_bytes()));
+    for (int64_t end; looks && begin < behind; begin = end) {
+      end = std::min(begin + blocks_at_once_ * block_tiles_, behind);
+      deal_out(sharing, sharing, [&](int64_t i, int) {
+        const int64_t from = begin + (end - begin) * i / sharing, to = begin + (end - begin) * (i + 1) / sharing;
+        transform(tsr::WinogradWeightPhase::images, images, begin, from, to);
+        transform(tsr::WinogradWeightPhase::gradients, gradients, begin, from, to);
       });
-      deal_out(shape_.groups_at_once * shape_.points * shape_.panels, sharing_,
-               [&](int64_t i, int) { multiply(i, gradients.to, images.to, sums, begin, end); });
+      const bool are_first = begin == first * block_tiles_;
+      deal_out(shape_.groups_at_once * shape_.points * shape_.panels, sharing,
+               [&](int64_t i, int) { multiply(i, gradients.to, images.to, sums, begin, end, are_first); });
     }
-    const int64_t parts = std::min<int64_t>(sharing_, shape_.rows);
-    deal_out(shape_.groups_at_once * parts, sharing_, [&](int64_t i, int) {
-      const int64_t g = i / parts, part = i % parts;
+  }
+
+  // The gradients of the groups of turns [first, last), from the sums of their parts.
+  void weights(const Buffers& buffers, const tsr::EpilogueArgs& epilogue, int64_t first, int64_t last,
+               int sharing, char* sums) const {
+    const int64_t pieces = std::min<int64_t>(sharing, shape_.rows), groups = shape_.groups_at_once;
+    deal_out((last - first) * groups * pieces, sharing, [&](int64_t i, int) {
+      const int64_t turn = i / pieces / groups, g = i / pieces % groups, piece = i % pieces;
       tsr::WinogradWeightArgs args = arguments(tsr::WinogradWeightPhase::weights);
-      args.sums = sums + g * shape_.group_sums();
-      args.row_begin = shape_.rows * part / parts;
-      args.row_end = shape_.rows * (part + 1) / parts;
+      args.sums = sums + turn * turns_.parts * sums_bytes_ + g * shape_.group_sums();
+      args.parts = turns_.parts;
+      args.part_bytes = sums_bytes_;
+      args.row_begin = shape_.rows * piece / pieces;
+      args.row_end = shape_.rows * (piece + 1) / pieces;
       args.epilogue = epilogue;
-      set_group(args.epilogue, buffers, group + g);
+      set_group(args.epilogue, buffers, (first + turn) * groups + g);
       entry_(&args);
     });
   }
@@ -154,9 +176,10 @@ class WinogradWeightKernel : public CpuKernel {
     entry_(&args);
   }
 
-  // Of the groups of a turn and their points the i-th panel of channels, over tiles [begin, end).
-  void multiply(int64_t i, const char* left, const char* right, char* sums, int64_t begin,
-                int64_t end) const {
+  // Of the groups of a turn and their points the i-th panel of channels, over tiles [begin, end), which may be
+  // the first.
+  void multiply(int64_t i, const char* left, const char* right, char* sums, int64_t begin, int64_t end,
+                bool are_first) const {
     const int64_t panel = i % shape_.panels, point = i / shape_.panels % shape_.points,
                   g = i / shape_.panels / shape_.points;
     tsr::WinogradWeightArgs args = arguments(tsr::WinogradWeightPhase::products);
@@ -169,16 +192,15 @@ class WinogradWeightKernel : public CpuKernel {
       args.left = left + (tile - begin) * shape_.left_row;
       args.right = right + (tile - begin) * shape_.right_row;
       args.count = std::min(block_tiles_, end - tile);
-      args.first = tile == 0;
+      args.first = are_first && tile == begin;
       entry_(&args);
     }
   }
 
   WinogradWeightShape shape_;
-  int64_t turns_, blocks_ = 1, block_tiles_ = 1, blocks_at_once_ = 1;
-  int64_t left_point_ = 0, right_point_ = 0, turn_bytes_ = 0;  // bytes
-  bool apart_ = false;                                         // threads take turns of their own
-  int sharing_ = 1;                                            // threads that share a turn
+  WinogradWeightTurns turns_;
+  int64_t blocks_ = 1, block_tiles_ = 1, blocks_at_once_ = 1;
+  int64_t left_point_ = 0, right_point_ = 0, tiles_bytes_ = 0, sums_bytes_ = 0;  // bytes
   std::vector<float> zeros_;
   tsr::WinogradTiles images_{}, gradients_{};
 };

@@ -72,13 +72,22 @@ TEST_P(WinogradWeightTest, AlphaBetaAndTypesOfTheResult) {
     everywhere(std::string("n=1 g=2 c=24 k=20 in=7x9 filter=3x3 pad=1x1") + rest, GetParam().narrow);
 }
 
-TEST_P(WinogradWeightTest, ThreadsChangeNoBit) {
-  for (const char* shape :
-       {"n=3 c=40 k=50 in=13x11 filter=3x3 pad=1x1", "n=3 g=8 c=16 k=16 in=13x11 filter=3x3"}) {
-    const auto alone = testing_cpu::result(*kernel(shape));
-    for (const int threads : {2, 5})
-      EXPECT_EQ(testing_cpu::result(*kernel(shape, GetParam().wide, threads)), alone);
+TEST_P(WinogradWeightTest, RunsOnSoManyThreadsAgree) {
+  for (const char* shape : {"n=3 c=40 k=50 in=13x11 filter=3x3 pad=1x1", "n=3 g=3 c=16 k=16 in=13x11 filter=3x3"}) {
+    for (const int threads : {1, 2, 5}) {
+      const auto once = testing_cpu::result(*kernel(shape, GetParam().wide, threads));
+      for (int i = 0; i < 3; ++i)
+        EXPECT_EQ(testing_cpu::result(*kernel(shape, GetParam().wide, threads)), once);
+    }
   }
+}
+
+// Of sums too large for parts of their own threads share the blocks, and add up what one thread does.
+TEST_P(WinogradWeightTest, ThreadsThatShareBlocksChangeNoBit) {
+  const std::string shape = "n=1 c=230 k=200 in=9x10 filter=3x3 pad=1x1";
+  const auto alone = testing_cpu::result(*kernel(shape));
+  for (const int threads : {2, 5})
+    EXPECT_EQ(testing_cpu::result(*kernel(shape, GetParam().wide, threads)), alone);
 }
 
 TEST_P(WinogradWeightTest, RandomDataWithinTheBound) {
