@@ -41,10 +41,9 @@ struct GroupsShape {
   int64_t across() const { return turned ? inner : outer; }
   int64_t taps() const { return axes[0].taps * axes[1].taps * axes[2].taps; }
 
-  // Whether threads take lines, each of them all chunks of channels, or chunks: what is done sooner. Lines
-  // are whole runs of memory, but a gradient's sums of them are added up, from a panel for each thread;
-  // `bytes` are those of all operands.
-  bool takes_lines(int64_t lines, int threads, double bytes) const;
+  // Whether threads take lines, each of them all chunks of channels, or chunks: what is done sooner. A
+  // gradient's sums of lines are added up, from a panel for each thread, which are no more than the operands.
+  bool takes_lines(const GemmView& v, const ArchSpec& a, int threads) const;
 };
 
 // `v` must have a window.

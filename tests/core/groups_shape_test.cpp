@@ -7,25 +7,35 @@
 namespace tessera {
 namespace {
 
-bool takes_lines(const char* problem, const char* config, int threads) {
+bool takes_lines(const char* problem, int threads, const char* arch = "x86_spr",
+                 const char* config = "cpu_groups tile=4x32 inst=1x16x1") {
   const GemmView view = lower(Problem::parse(problem));
-  const GroupsShape s = groups_shape(view, *KernelConfig::parse(config, nullptr));
-  const int64_t lines = view.window->images * s.axes[0].positions * s.axes[1].positions;
-  return s.takes_lines(lines, threads, view.bytes());
+  return groups_shape(view, *KernelConfig::parse(config, nullptr)).takes_lines(view, find_arch(arch), threads);
 }
 
 TEST(GroupsShape, ThreadsTakeLinesOrChunks) {
-  const char* config = "cpu_groups tile=4x32 inst=1x16x1";
   // 28 lines for three threads; 7 lines or 16 chunks for sixteen; one line.
-  EXPECT_TRUE(takes_lines("conv_fwd n=1 g=512 c=1 k=1 in=28x28 filter=3x3 pad=1x1 dtype=f32", config, 3));
-  EXPECT_FALSE(takes_lines("conv_fwd n=1 g=512 c=1 k=1 in=7x7 filter=3x3 pad=1x1 dtype=f32", config, 16));
-  EXPECT_FALSE(takes_lines("conv_fwd n=1 g=512 c=1 k=1 in=1x999 filter=1x3 dtype=f32", config, 2));
-  // Gradients, where panels of sums are small, and where they are as large as the images.
-  EXPECT_TRUE(
-      takes_lines("conv_bwd_weight n=8 g=512 c=1 k=1 in=28x28 filter=3x3 pad=1x1 dtype=f32", config, 8));
-  EXPECT_FALSE(
-      takes_lines("conv_bwd_weight n=1 g=512 c=1 k=1 in=8x8 filter=7x7 pad=3x3 dtype=f32", config, 8));
-  EXPECT_FALSE(takes_lines("conv_bwd_weight n=1 c=1 k=512 in=1x9999 filter=1x9 dtype=f32", config, 16));
+  EXPECT_TRUE(takes_lines("conv_fwd n=1 g=512 c=1 k=1 in=28x28 filter=3x3 pad=1x1 dtype=f32", 3));
+  EXPECT_FALSE(takes_lines("conv_fwd n=1 g=512 c=1 k=1 in=7x7 filter=3x3 pad=1x1 dtype=f32", 16));
+  EXPECT_FALSE(takes_lines("conv_fwd n=1 g=512 c=1 k=1 in=1x999 filter=1x3 dtype=f32", 2));
+}
+
+// For few pixels what threads read of panels that others have written takes longer than to compute.
+TEST(GroupsShape, ThreadsKeepToTheirPanels) {
+  const char* few = "conv_fwd n=2 g=32 c=16 k=16 in=2x7x7 filter=3x3x3 pad=1x1x1 dtype=f32";
+  EXPECT_FALSE(takes_lines(few, 16));
+  EXPECT_TRUE(takes_lines(few, 2, "x86_zen4")) << "a cache that cores share well";
+  EXPECT_TRUE(takes_lines("conv_fwd n=32 g=32 c=16 k=16 in=14x14 filter=3x3 pad=1x1 dtype=f32", 16));
+  EXPECT_FALSE(takes_lines("conv_fwd n=1 g=32 c=32 k=32 in=7x7 filter=3x3 pad=1x1 dtype=f32", 2));
+}
+
+// Panels of sums that are small, and as large as the images; pieces of pixels that are but a few lines of memory.
+TEST(GroupsShape, ThreadsAddUpGradients) {
+  EXPECT_TRUE(takes_lines("conv_bwd_weight n=8 g=512 c=1 k=1 in=28x28 filter=3x3 pad=1x1 dtype=f32", 8));
+  EXPECT_FALSE(takes_lines("conv_bwd_weight n=1 g=512 c=1 k=1 in=8x8 filter=7x7 pad=3x3 dtype=f32", 8));
+  EXPECT_FALSE(takes_lines("conv_bwd_weight n=1 c=1 k=512 in=1x9999 filter=1x9 dtype=f32", 16));
+  EXPECT_TRUE(takes_lines("conv_bwd_weight n=4 g=32 c=16 k=16 in=28x28 filter=3x3 stride=2x2 pad=1x1 dtype=f32",
+                          16, "x86_spr", "cpu_groups tile=3x16 inst=1x16x1"));
 }
 
 }  // namespace

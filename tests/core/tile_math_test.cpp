@@ -63,5 +63,15 @@ TEST(TileMath, ComputeTypes) {
   EXPECT_EQ(k_group(DType::i8), 4);
 }
 
+TEST(TileMath, PiecesThatKeepWorkersBusy) {
+  EXPECT_EQ(balanced_pieces(1, 16), 16);
+  EXPECT_EQ(balanced_pieces(4, 16), 4);
+  EXPECT_EQ(balanced_pieces(6, 16), 5) << "30 of 32 places, where 3 of each take 18";
+  EXPECT_EQ(balanced_pieces(17, 16), 6) << "102 of 112 places, where 1 of each takes 17 of 32";
+  EXPECT_EQ(balanced_pieces(160, 16), 1);
+  EXPECT_EQ(balanced_pieces(3, 1), 1);
+  EXPECT_EQ(balanced_pieces(5, 2), 2);
+}
+
 }  // namespace
 }  // namespace tessera

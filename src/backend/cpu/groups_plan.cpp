@@ -125,7 +125,7 @@ GroupsPlan groups_plan(const GemmView& v, const KernelConfig& c, const GroupsSha
   p.band_h = planner.band_h();
   p.fetch = planner.fetch();
   p.fetch_line = planner.fetch_line();
-  p.by_lines = s.takes_lines(p.lines, threads, v.bytes());
+  p.by_lines = s.takes_lines(v, a, threads);
   p.parts = s.gradient && p.by_lines ? std::min<int64_t>(threads, p.lines) : 1;
   planner.put_results_apart(p);
   return p;

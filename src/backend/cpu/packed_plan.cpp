@@ -140,24 +140,35 @@ bool PackedPlan::buffer_pays(const GemmView& view, const KernelConfig& config, c
          panel_b(depth) * ceil_div(most_n, tile_n) <= arch.l2.bytes * 3 / 4;
 }
 
-// The grid of pieces that costs the slowest thread least. Packing an element costs about as much as
-// kPackCost multiply-adds, reading it where it lies half of that; every piece does so for itself.
-void PackedPlan::choose_grid(const GemmView& view, int64_t workers, int64_t* grid_n) {
-  constexpr double kPackCost = 8, kReadCost = 4;
+// The grid of pieces that costs the slowest thread least. Packing an element costs about as much as kPackCost
+// multiply-adds, reading it where it lies half of that; every piece does so for itself. Smaller pieces, of
+// which threads take some each, are worth it where these come out more even.
+PackedPlan::Grid PackedPlan::choose_grid(const GemmView& view, int64_t others, int64_t threads) const {
+  constexpr double kPackCost = 8, kReadCost = 4, kWorth = 0.85;
+  constexpr int64_t kMostRounds = 8;
   const int64_t most_tiles = std::max<int64_t>(view.m / tile_m, 1), panels = ceil_div(n, tile_n);
-  double best = 0;
-  for (int64_t gm = 1; gm <= std::min(workers, most_tiles); ++gm) {
-    const int64_t gn = std::min(workers / gm, panels);
-    const double piece_rows = static_cast<double>(round_up(ceil_div(view.m, gm), tile_m));
-    const double piece_cols = static_cast<double>(ceil_div(panels, gn) * tile_n);
-    const double cost = piece_rows * piece_cols + (view.b_prepacked ? kReadCost : kPackCost) * piece_cols +
-                        (pack_a ? kPackCost : kReadCost) * piece_rows;
-    if (best == 0 || cost < best) {
-      best = cost;
-      grid_m = gm;
-      *grid_n = gn;
+  const auto cost = [&](const Grid& grid) {
+    const double rows = static_cast<double>(round_up(ceil_div(view.m, grid.m), tile_m)),
+                 cols = static_cast<double>(ceil_div(panels, grid.n) * tile_n);
+    return static_cast<double>(ceil_div(others * grid.m * grid.n, threads)) *
+           (rows * cols + (view.b_prepacked ? kReadCost : kPackCost) * cols +
+            (pack_a ? kPackCost : kReadCost) * rows);
+  };
+  Grid best{1, 1};
+  double worth = cost(best);
+  for (int64_t rounds = 1; rounds <= kMostRounds; ++rounds) {
+    Grid of_rounds = best;
+    const int64_t pieces = threads * rounds / others;
+    for (int64_t m = 1; m <= std::min(pieces, most_tiles); ++m) {
+      const Grid grid{m, std::min(pieces / m, panels)};
+      if (cost(grid) < cost(of_rounds)) of_rounds = grid;
+    }
+    if (cost(of_rounds) < worth) {
+      best = of_rounds;
+      worth = kWorth * cost(best);
     }
   }
+  return best;
 }
 
 // Groups of patches share lines of memory, of A and of C. They take their turns over so many rows at a time
@@ -179,18 +190,16 @@ int64_t PackedPlan::row_pieces(const GemmView& view, const ArchSpec& arch) const
 }
 
 void PackedPlan::make_tasks(const GemmView& view, int split_k, const ArchSpec& arch, int threads) {
-  int64_t grid_n = 1;
   const int64_t parts = std::max<int64_t>(std::min<int64_t>(split_k, ceil_div(view.k, group)), 1);
-  const int64_t workers = ceil_div(threads, view.groups * parts);
-  if (workers > 1) choose_grid(view, workers, &grid_n);
-  grid_m = std::max(grid_m, row_pieces(view, arch));
+  const Grid grid = threads > 1 ? choose_grid(view, view.groups * parts, threads) : Grid{1, 1};
+  grid_m = std::max(grid.m, row_pieces(view, arch));
   const int64_t panels = ceil_div(n, tile_n), steps = ceil_div(view.k, group);
   for (int64_t i = 0; i < grid_m; ++i) {
     for (int64_t g = 0; g < view.groups; ++g) {
       for (int64_t p = 0; p < parts; ++p) {
-        for (int64_t j = 0; j < grid_n; ++j) {
-          tasks.push_back({g, view.m * i / grid_m, view.m * (i + 1) / grid_m, panels * j / grid_n * tile_n,
-                           std::min(panels * (j + 1) / grid_n * tile_n, n), steps * p / parts * group,
+        for (int64_t j = 0; j < grid.n; ++j) {
+          tasks.push_back({g, view.m * i / grid_m, view.m * (i + 1) / grid_m, panels * j / grid.n * tile_n,
+                           std::min(panels * (j + 1) / grid.n * tile_n, n), steps * p / parts * group,
                            std::min(steps * (p + 1) / parts * group, view.k), static_cast<int>(p)});
         }
       }

@@ -93,7 +93,11 @@ struct PackedPlan {
   bool buffer_pays(const GemmView& view, const KernelConfig& config, const Instruction& inst,
                    const ArchSpec& arch) const;
   bool far_a(const GemmView& view, const ArchSpec& arch) const;
-  void choose_grid(const GemmView& view, int64_t workers, int64_t* grid_n);
+  struct Grid {
+    int64_t m, n;  // pieces of the rows, of the panels
+  };
+  // Of each of so many groups and parts of k.
+  Grid choose_grid(const GemmView& view, int64_t others, int64_t threads) const;
   int64_t row_pieces(const GemmView& view, const ArchSpec& arch) const;
   void make_tasks(const GemmView& view, int split_k, const ArchSpec& arch, int threads);
   void choose_depth(const GemmView& view, const KernelConfig& config);

@@ -37,6 +37,22 @@ TEST(PackedPanels, NoneOfOneVectorIsLast) {
   EXPECT_EQ(panels("m=64 n=64 k=64 prepack=b", "8x48"), (Panels{48, 16}));
 }
 
+// Pieces come out about as many for every thread: of six groups five each for sixteen threads, not three.
+TEST(PackedPanels, PiecesKeepThreadsBusy) {
+  const ArchSpec arch = find_arch(kArch);
+  const auto tasks = [&](const std::string& problem, int threads) {
+    const GemmView view = lower(Problem::parse("gemm dtype=f32 " + problem));
+    const KernelConfig c = testing_cpu::config("cpu_packed inst=1x16x1 tile=6x64");
+    const PackedPlan plan(view, c, *arch.find_instruction(view.a.type, view.b.type, c), arch, threads, false);
+    return plan.tasks.size();
+  };
+  EXPECT_EQ(tasks("m=784 n=120 k=1080 batch=6", 16), 30u);
+  EXPECT_EQ(tasks("m=784 n=120 k=1080 batch=16", 16), 16u);
+  EXPECT_EQ(tasks("m=784 n=120 k=1080 batch=160", 16), 160u);
+  EXPECT_EQ(tasks("m=1024 n=1024 k=1024", 16), 16u);
+  EXPECT_EQ(tasks("m=1024 n=1024 k=1024", 1), 1u);
+}
+
 TEST(PackedPanels, Right) {
   if (!testing_cpu::runs_here(kArch)) GTEST_SKIP() << "no " << kArch << " here";
   for (const char* tile : {"8x48", "5x64"}) {
