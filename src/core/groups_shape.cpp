@@ -170,13 +170,14 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
   return s;
 }
 
-// Counted for one vector of the filter, which takes half a cycle with a pixel of the result. Threads with lines
-// read the panels, or sums, that others have written; threads with chunks meet their neighbours' lines of
-// memory, and few bytes of each pixel, which the processor does not see coming.
+// Counted for one vector of the filter, which takes half a cycle with a pixel of the result. Threads with
+// lines read the panels, or sums, that others have written; threads with chunks meet their neighbours' lines
+// of memory, and few bytes of each pixel, which the processor does not see coming.
 bool GroupsShape::takes_lines(const GemmView& v, const ArchSpec& a, int threads) const {
   const double sums = static_cast<double>(saturated_product({chunks, chunk_floats, 4}));
   if (threads == 1) return !gradient || sums <= v.bytes() / 4;
-  const int64_t lines = v.window->images * axes[0].positions * axes[1].positions, most = ceil_div(chunks, threads);
+  const int64_t lines = v.window->images * axes[0].positions * axes[1].positions,
+                most = ceil_div(chunks, threads);
   if (gradient && sums * static_cast<double>(std::min<int64_t>(threads, lines)) > v.bytes()) return false;
   const auto at_once = [&](int64_t pieces) {
     return static_cast<double>(pieces) / static_cast<double>(ceil_div(pieces, threads));
@@ -184,8 +185,7 @@ bool GroupsShape::takes_lines(const GemmView& v, const ArchSpec& a, int threads)
   const double others = (last_level_is_fast(a) ? 8 : 35) * (1 - 1.0 / threads),
                work = static_cast<double>(lines * axes[2].positions) / 2,
                piece = static_cast<double>(most * chunk * bytes_of(v.a.type));
-  const double apart = 1.2 + (gradient ? 512 : 128) / piece;
-  return work / at_once(lines) + others <= work * apart / at_once(chunks);
+  return work / at_once(lines) + others <= work * (1.2 + 512 / piece) / at_once(chunks);
 }
 
 bool groups_stream(const GemmView& v, const KernelConfig& c, const ArchSpec& a) {

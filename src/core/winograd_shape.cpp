@@ -77,7 +77,7 @@ WinogradShape winograd_shape(const GemmView& v, const KernelConfig& c) {
 int64_t winograd_shares(const WinogradShape& s, const KernelConfig& c, int threads, bool prepacked) {
   // Cycles of a product, of an element of a tile to be transformed, and of one of the filter to be read: by
   // the thread that transformed it, or another.
-  constexpr double kProduct = 1.0 / 32, kTransform = 0.4, kOwn = 0.1, kOthers = 0.5;
+  constexpr double kProduct = 1.0 / 32, kTransform = 0.4, kOwn = 0.1, kOthers = 2;
   int64_t best = 1;
   double least = 0;
   for (int64_t shares = 1; shares <= std::min<int64_t>(threads, s.panels); ++shares) {
@@ -85,8 +85,8 @@ int64_t winograd_shares(const WinogradShape& s, const KernelConfig& c, int threa
     const double rounds = static_cast<double>(ceil_div(shares * blocks, threads)),
                  tiles = static_cast<double>(round_up(ceil_div(s.all_tiles, blocks), c.tile_m)),
                  columns = static_cast<double>(ceil_div(s.panels, shares) * c.tile_n);
-    const double cost =
-        rounds * (tiles * columns * kProduct + tiles * kTransform + columns * (blocks > 1 || prepacked ? kOthers : kOwn));
+    const double cost = rounds * (tiles * columns * kProduct + tiles * kTransform +
+                                  columns * (blocks > 1 || prepacked ? kOthers : kOwn));
     if (least == 0 || cost < least) {
       best = shares;
       least = cost;

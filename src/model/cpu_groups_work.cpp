@@ -17,9 +17,7 @@ struct Groups : CpuTerms {
     // Tiles of a gradient of the input begin at a multiple of the stride, counted from the padding.
     const WindowAxis& x = axes[2];
     const int64_t lead = x.spread < 0 ? x.shift % x.divide : 0;
-    w.shares = s.takes_lines(v, a, a.compute_units)
-                   ? lines
-                   : static_cast<double>(s.chunks);
+    w.shares = s.takes_lines(v, a, a.compute_units) ? lines : static_cast<double>(s.chunks);
     const double tiles =
         lines * std::ceil(static_cast<double>(x.positions + lead) / static_cast<double>(s.columns));
     // Of a tile, one line of the filter and one step along the inner channels of a group. What is read is

@@ -114,9 +114,9 @@ class LearnedModel : public Model {
 };
 
 // `choice` as DispatcherOptions::model. "": of this program's models under models/ARCH/, ARCH being a.models,
-// that cover the problem the one whose units are nearest, else the analytic model. A file covers what it
-// says; for other problems the analytic model is used, and a warning says so once. Read once per process and
-// file. Error(io) or Error(corrupt) when a file does not serve.
+// that cover the problem the one whose units are nearest to those at work, else the analytic model. A file
+// covers what it says; for other problems the analytic model is used, and a warning says so once. Read once
+// per process and file. Error(io) or Error(corrupt) when a file does not serve.
 const Model& model_for(const std::string& choice, const ArchSpec& a, const Problem& p);
 
 }  // namespace tessera

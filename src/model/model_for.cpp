@@ -14,10 +14,16 @@ namespace tessera {
 
 namespace {
 
-// How far so many units are from an architecture's: by ratio, and of two that are as near the fewer first.
-std::pair<double, int> distance(int units, const ArchSpec& a) {
-  const int count = std::max(a.compute_units, 1);
+// How far so many units are from others: by ratio, and of two that are as near the fewer first.
+std::pair<double, int> distance(int units, int from) {
+  const int count = std::max(from, 1);
   return {static_cast<double>(std::max(units, count)) / std::min(units, count), units};
+}
+
+// Those that take part in a problem.
+int units_at_work(const ArchSpec& a, const Problem& p) {
+  const bool alone = a.backend == BackendKind::cpu && a.compute_units > 1 && !lower(p).worth_threads();
+  return alone ? 1 : a.compute_units;
 }
 
 using ModelPtr = std::shared_ptr<const LearnedModel>;
@@ -52,8 +58,9 @@ bool ModelScope::covers(const ArchSpec& a, const Problem& p) const {
 }
 
 int ModelScope::serving_units(const ArchSpec& a) const {
-  const auto nearest = std::min_element(units.begin(), units.end(),
-                                        [&](int x, int y) { return distance(x, a) < distance(y, a); });
+  const auto nearest = std::min_element(units.begin(), units.end(), [&](int x, int y) {
+    return distance(x, a.compute_units) < distance(y, a.compute_units);
+  });
   if (nearest == units.end()) return 0;
   return a.backend == BackendKind::cpu || *nearest == a.compute_units ? *nearest : 0;
 }
@@ -77,7 +84,8 @@ const Model& model_for(const std::string& choice, const ArchSpec& a, const Probl
                          return std::vector<ModelPtr>{LearnedModel::parse(read_file(choice), choice)};
                        });
   const LearnedModel* best = nullptr;
-  const auto far = [&](const LearnedModel& m) { return distance(m.scope().serving_units(a), a); };
+  const int units = models.size() > 1 ? units_at_work(a, p) : a.compute_units;
+  const auto far = [&](const LearnedModel& m) { return distance(m.scope().serving_units(a), units); };
   for (const ModelPtr& m : models) {
     if (m->scope().covers(a, p) && (!best || far(*m) < far(*best))) best = m.get();
   }

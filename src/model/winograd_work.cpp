@@ -65,9 +65,12 @@ struct Winograd : Filtering {
     const WinogradShape s = winograd_shape(v, c);
     const double tiles = static_cast<double>(s.all_tiles), points = static_cast<double>(s.points),
                  results = static_cast<double>(s.results), channels = static_cast<double>(s.channels);
-    // Blocks of about one size. Every thread has a block, which reads the whole filter, or a share of its panels.
+    // Blocks of about one size. Every thread has a block, which reads the whole filter, or a share of its
+    // panels.
     const double turns = w.groups / static_cast<double>(s.groups_at_once),
-                 shares = turns > 1 ? 1 : static_cast<double>(winograd_shares(s, c, a.compute_units, v.b_prepacked)),
+                 shares = turns > 1
+                              ? 1
+                              : static_cast<double>(winograd_shares(s, c, a.compute_units, v.b_prepacked)),
                  most = std::min<double>(c.block_m, std::ceil(tiles * turns * shares / a.compute_units));
     const double blocks = std::ceil(tiles / most), block_tiles = tiles / blocks;
     w.shares = blocks * turns * shares;
@@ -80,7 +83,8 @@ struct Winograd : Filtering {
     const double input = in * (1 + converted(v.a.type)) + points * kMove + nested(kInputOps, 4, 4);
     const double output = points * kMove + nested(kResultOps, 4, 2);
     const double image_bytes = static_cast<double>(v.a.extent * bytes_of(v.a.type)) / w.groups;
-    w.pack_a = shares * (tiles * (read_lines * input + points * 2) + read(image_bytes, image_bytes * w.groups));
+    w.pack_a =
+        shares * (tiles * (read_lines * input + points * 2) + read(image_bytes, image_bytes * w.groups));
     w.epilogue = tiles * written *
                  (output + results * (1 + t.store_per_vector + v.epilogue.count * t.step_per_vector));
     // Sums leave their registers.

@@ -10,7 +10,8 @@ namespace {
 bool takes_lines(const char* problem, int threads, const char* arch = "x86_spr",
                  const char* config = "cpu_groups tile=4x32 inst=1x16x1") {
   const GemmView view = lower(Problem::parse(problem));
-  return groups_shape(view, *KernelConfig::parse(config, nullptr)).takes_lines(view, find_arch(arch), threads);
+  return groups_shape(view, *KernelConfig::parse(config, nullptr))
+      .takes_lines(view, find_arch(arch), threads);
 }
 
 TEST(GroupsShape, ThreadsTakeLinesOrChunks) {
@@ -29,13 +30,15 @@ TEST(GroupsShape, ThreadsKeepToTheirPanels) {
   EXPECT_FALSE(takes_lines("conv_fwd n=1 g=32 c=32 k=32 in=7x7 filter=3x3 pad=1x1 dtype=f32", 2));
 }
 
-// Panels of sums that are small, and as large as the images; pieces of pixels that are but a few lines of memory.
+// Panels of sums that are small, and as large as the images; pieces of pixels that are but a few lines of
+// memory.
 TEST(GroupsShape, ThreadsAddUpGradients) {
   EXPECT_TRUE(takes_lines("conv_bwd_weight n=8 g=512 c=1 k=1 in=28x28 filter=3x3 pad=1x1 dtype=f32", 8));
   EXPECT_FALSE(takes_lines("conv_bwd_weight n=1 g=512 c=1 k=1 in=8x8 filter=7x7 pad=3x3 dtype=f32", 8));
   EXPECT_FALSE(takes_lines("conv_bwd_weight n=1 c=1 k=512 in=1x9999 filter=1x9 dtype=f32", 16));
-  EXPECT_TRUE(takes_lines("conv_bwd_weight n=4 g=32 c=16 k=16 in=28x28 filter=3x3 stride=2x2 pad=1x1 dtype=f32",
-                          16, "x86_spr", "cpu_groups tile=3x16 inst=1x16x1"));
+  EXPECT_TRUE(
+      takes_lines("conv_bwd_weight n=4 g=32 c=16 k=16 in=28x28 filter=3x3 stride=2x2 pad=1x1 dtype=f32", 16,
+                  "x86_spr", "cpu_groups tile=3x16 inst=1x16x1"));
 }
 
 }  // namespace

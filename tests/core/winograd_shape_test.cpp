@@ -39,7 +39,8 @@ TEST(WinogradShape, ThreadsKeepSumsOfTheirOwnWhereThoseAreSmall) {
 }
 
 TEST(WinogradShape, ThreadsTakeTurnsOfTheirOwnWhereThereAreAsMany) {
-  const WinogradWeightTurns many = turns("n=1 g=32 c=64 k=64 in=14x14", 16), one = turns("n=1 c=512 k=512 in=14x14", 1);
+  const WinogradWeightTurns many = turns("n=1 g=32 c=64 k=64 in=14x14", 16),
+                            one = turns("n=1 c=512 k=512 in=14x14", 1);
   EXPECT_EQ(many.parts, 1);
   EXPECT_FALSE(many.shared);
   EXPECT_EQ(one.parts, 1);

@@ -113,7 +113,8 @@ class WinogradWeightKernel : public CpuKernel {
   // The products of blocks [first, last), whose sums are computed in the order of the blocks.
   void add_products(const Buffers& buffers, int64_t turn, int64_t first, int64_t last, int sharing,
                     char* space, char* sums) const {
-    const int64_t group = turn * shape_.groups_at_once, behind = std::min(last * block_tiles_, shape_.all_tiles);
+    const int64_t group = turn * shape_.groups_at_once,
+                  behind = std::min(last * block_tiles_, shape_.all_tiles);
     tsr::WinogradTiles gradients = gradients_, images = images_;
     gradients.in = group_a(buffers, group);
     gradients.to = space;
@@ -125,7 +126,8 @@ class WinogradWeightKernel : public CpuKernel {
     for (int64_t end; looks && begin < behind; begin = end) {
       end = std::min(begin + blocks_at_once_ * block_tiles_, behind);
       deal_out(sharing, sharing, [&](int64_t i, int) {
-        const int64_t from = begin + (end - begin) * i / sharing, to = begin + (end - begin) * (i + 1) / sharing;
+        const int64_t from = begin + (end - begin) * i / sharing,
+                      to = begin + (end - begin) * (i + 1) / sharing;
         transform(tsr::WinogradWeightPhase::images, images, begin, from, to);
         transform(tsr::WinogradWeightPhase::gradients, gradients, begin, from, to);
       });
@@ -176,8 +178,8 @@ class WinogradWeightKernel : public CpuKernel {
     entry_(&args);
   }
 
-  // Of the groups of a turn and their points the i-th panel of channels, over tiles [begin, end), which may be
-  // the first.
+  // Of the groups of a turn and their points the i-th panel of channels, over tiles [begin, end), which may
+  // be the first.
   void multiply(int64_t i, const char* left, const char* right, char* sums, int64_t begin, int64_t end,
                 bool are_first) const {
     const int64_t panel = i % shape_.panels, point = i / shape_.panels % shape_.points,

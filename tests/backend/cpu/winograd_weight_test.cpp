@@ -73,7 +73,8 @@ TEST_P(WinogradWeightTest, AlphaBetaAndTypesOfTheResult) {
 }
 
 TEST_P(WinogradWeightTest, RunsOnSoManyThreadsAgree) {
-  for (const char* shape : {"n=3 c=40 k=50 in=13x11 filter=3x3 pad=1x1", "n=3 g=3 c=16 k=16 in=13x11 filter=3x3"}) {
+  for (const char* shape :
+       {"n=3 c=40 k=50 in=13x11 filter=3x3 pad=1x1", "n=3 g=3 c=16 k=16 in=13x11 filter=3x3"}) {
     for (const int threads : {1, 2, 5}) {
       const auto once = testing_cpu::result(*kernel(shape, GetParam().wide, threads));
       for (int i = 0; i < 3; ++i)
