@@ -41,7 +41,7 @@ struct TrainingData {
 
   // Another problem with the configurations that ran right, at least two, and their times; all else follows.
   // What was legal when it was measured and is no longer is left out, as no model can say anything of it, and
-  // so is a problem that loses all but one to that.
+  // so is a problem that loses all but one to that. One that several cores leave to a single one is, too.
   void add(const Problem& p, std::vector<KernelConfig> configs, std::vector<double> us);
 
   size_t rows(Fold f) const;

@@ -98,5 +98,14 @@ TEST(ShippedModels, AreUsedUnasked) {
   }
 }
 
+// Of a machine with models of several cores too.
+TEST(ShippedModels, WhatOneCoreDoesAloneAsksTheModelOfOne) {
+  const auto model_of = [](const char* problem) {
+    return Dispatcher({.device = "null:x86_amx", .threads = 16}).explain(Problem::parse(problem)).model;
+  };
+  EXPECT_EQ(model_of("conv_fwd n=1 c=1 k=1 in=8x8 filter=2x2 dtype=bf16"), "x86_amx/conv_fwd");
+  EXPECT_EQ(model_of("conv_fwd n=8 c=64 k=64 in=56x56 filter=3x3 pad=1x1 dtype=bf16"), "x86_amx/conv_fwd.16");
+}
+
 }  // namespace
 }  // namespace tessera

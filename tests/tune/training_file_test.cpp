@@ -65,6 +65,21 @@ TEST(TrainingFile, LeavesOutWhatIsNoLongerLegal) {
   EXPECT_EQ(none.problems.size(), 1u);
 }
 
+// A convolution that several cores leave to one says nothing of them.
+TEST(TrainingFile, LeavesOutWhatOneCoreDoesAlone) {
+  for (const int units : {1, 2}) {
+    TrainingData data{find_arch("x86_avx512"), "conv_fwd", {}, {}};
+    data.arch.compute_units = units;
+    for (const char* text : {"conv_fwd n=1 c=1 k=1 in=8x8 filter=2x2 dtype=f32",
+                             "conv_fwd n=1 c=64 k=64 in=28x28 filter=3x3 dtype=f32"}) {
+      const Problem problem = Problem::parse(text);
+      const auto configs = legal_configs(lower(problem), data.arch);
+      data.add(problem, configs, std::vector<double>(configs.size(), 5));
+    }
+    EXPECT_EQ(data.problems.size(), units == 1 ? 2u : 1u);
+  }
+}
+
 TEST(TrainingFile, RefusesWithTheLine) {
   const std::string head =
       R"({"version": 1, "arch": "x86_avx512", "units": 1, "processor": "", "operation": "gemm"})"
