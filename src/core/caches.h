@@ -11,6 +11,10 @@ inline bool last_level_is_fast(const ArchSpec& arch) {
   return arch.l3.bytes_per_cycle > arch.vector_bits / 8 / 4;
 }
 
+// Cycles in which a thread reads a float that another one has just written: what cores share through a slow
+// last-level cache comes at some two bytes a cycle (measured between cores of an Emerald Rapids).
+inline double cycles_of_others(const ArchSpec& arch) { return last_level_is_fast(arch) ? 0.5 : 2; }
+
 // Whether so many bytes are more than the last-level cache keeps of one operand beside the others.
 inline bool past_caches(int64_t bytes, const ArchSpec& arch) { return bytes > arch.l3.bytes / 2; }
 

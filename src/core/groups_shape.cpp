@@ -170,9 +170,9 @@ GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
   return s;
 }
 
-// Counted for one vector of the filter, which takes half a cycle with a pixel of the result. Threads with
-// lines read the panels, or sums, that others have written; threads with chunks meet their neighbours' lines
-// of memory, and few bytes of each pixel, which the processor does not see coming.
+// Counted in cycles of one vector of the filter, which takes half a cycle with a pixel of the result. Threads
+// with lines read the panels, or sums, that others have written; threads with chunks meet their neighbours'
+// lines of memory, and few bytes of each pixel, which the processor does not see coming.
 bool GroupsShape::takes_lines(const GemmView& v, const ArchSpec& a, int threads) const {
   const double sums = static_cast<double>(saturated_product({chunks, chunk_floats, 4}));
   if (threads == 1) return !gradient || sums <= v.bytes() / 4;
@@ -182,7 +182,7 @@ bool GroupsShape::takes_lines(const GemmView& v, const ArchSpec& a, int threads)
   const auto at_once = [&](int64_t pieces) {
     return static_cast<double>(pieces) / static_cast<double>(ceil_div(pieces, threads));
   };
-  const double others = (last_level_is_fast(a) ? 8 : 35) * (1 - 1.0 / threads),
+  const double others = 16 * cycles_of_others(a) * (1 - 1.0 / threads),
                work = static_cast<double>(lines * axes[2].positions) / 2,
                piece = static_cast<double>(most * chunk * bytes_of(v.a.type));
   return work / at_once(lines) + others <= work * (1.2 + 512 / piece) / at_once(chunks);

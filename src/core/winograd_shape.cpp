@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/cache_line.h"
+#include "core/caches.h"
 #include "core/tile_math.h"
 
 namespace tessera {
@@ -74,10 +75,11 @@ WinogradShape winograd_shape(const GemmView& v, const KernelConfig& c) {
   return s;
 }
 
-int64_t winograd_shares(const WinogradShape& s, const KernelConfig& c, int threads, bool prepacked) {
-  // Cycles of a product, of an element of a tile to be transformed, and of one of the filter to be read: by
-  // the thread that transformed it, or another.
-  constexpr double kProduct = 1.0 / 32, kTransform = 0.4, kOwn = 0.1, kOthers = 2;
+int64_t winograd_shares(const WinogradShape& s, const KernelConfig& c, const ArchSpec& a, int threads,
+                        bool prepacked) {
+  // Cycles of a product, of an element of a tile to be transformed, and of one of the filter to be read by
+  // the thread that transformed it.
+  constexpr double kProduct = 1.0 / 32, kTransform = 0.4, kOwn = 0.1;
   int64_t best = 1;
   double least = 0;
   for (int64_t shares = 1; shares <= std::min<int64_t>(threads, s.panels); ++shares) {
@@ -86,7 +88,7 @@ int64_t winograd_shares(const WinogradShape& s, const KernelConfig& c, int threa
                  tiles = static_cast<double>(round_up(ceil_div(s.all_tiles, blocks), c.tile_m)),
                  columns = static_cast<double>(ceil_div(s.panels, shares) * c.tile_n);
     const double cost = rounds * (tiles * columns * kProduct + tiles * kTransform +
-                                  columns * (blocks > 1 || prepacked ? kOthers : kOwn));
+                                  columns * (blocks > 1 || prepacked ? cycles_of_others(a) : kOwn));
     if (least == 0 || cost < least) {
       best = shares;
       least = cost;
@@ -121,11 +123,11 @@ WinogradWeightShape winograd_weight_shape(const GemmView& v, const KernelConfig&
 // others have transformed.
 WinogradWeightTurns winograd_weight_turns(const GemmView& v, const KernelConfig& c, const ArchSpec& a,
                                           int threads) {
-  constexpr int64_t kMostApart = int64_t{40} << 20, kMostTiles = int64_t{16} << 20;
+  constexpr int64_t kMostApart = int64_t{40} << 20;
   const WinogradWeightShape s = winograd_weight_shape(v, c);
   const int64_t turns = v.groups / s.groups_at_once, sums = s.sums_bytes(),
                 blocks = ceil_div(s.all_tiles, std::max(c.block_m, 1));
-  if (threads * s.tile_bytes() > kMostTiles) return {turns, 1, threads > 1};
+  if (threads * s.tile_bytes() > kMostWinogradTiles) return {turns, 1, threads > 1};
   if (turns >= threads) return {turns, 1, threads > 1 && threads * sums > kMostApart};
   const int64_t parts = std::min(balanced_pieces(turns, threads), blocks), apart = turns * parts * sums;
   const bool pays = sums <= a.l2.bytes * 3 / 4 && apart <= turns * s.all_tiles * s.tile_bytes();

@@ -46,10 +46,11 @@ WinogradShape winograd_shape(const GemmView& v, const KernelConfig& c);
 
 // Shares of a group's panels that threads take, each with its tiles, when there is one turn for all of them:
 // threads with a share of the panels read less of the filter, and transform the same tiles as others do.
-int64_t winograd_shares(const WinogradShape& s, const KernelConfig& c, int threads, bool prepacked);
+int64_t winograd_shares(const WinogradShape& s, const KernelConfig& c, const ArchSpec& a, int threads,
+                        bool prepacked);
 
-// Bytes of the sums of cpu_winograd_weight, at most.
-constexpr int64_t kMostWinogradSums = int64_t{32} << 20;
+// Bytes of the sums of cpu_winograd_weight, and of the tiles that all threads have transformed, at most.
+constexpr int64_t kMostWinogradSums = int64_t{32} << 20, kMostWinogradTiles = int64_t{16} << 20;
 
 // The gradient of a filter: rows and channels are those of dY and of the images, of one group. Sums are
 // [group][point][row][channel].

@@ -70,7 +70,7 @@ struct Winograd : Filtering {
     const double turns = w.groups / static_cast<double>(s.groups_at_once),
                  shares = turns > 1
                               ? 1
-                              : static_cast<double>(winograd_shares(s, c, a.compute_units, v.b_prepacked)),
+                              : static_cast<double>(winograd_shares(s, c, a, a.compute_units, v.b_prepacked)),
                  most = std::min<double>(c.block_m, std::ceil(tiles * turns * shares / a.compute_units));
     const double blocks = std::ceil(tiles / most), block_tiles = tiles / blocks;
     w.shares = blocks * turns * shares;

@@ -14,7 +14,8 @@ KernelConfig config(const std::string& family) {
 
 int64_t shares(const char* problem, int threads) {
   const KernelConfig c = config("cpu_winograd");
-  return winograd_shares(winograd_shape(lower(Problem::parse(problem)), c), c, threads, false);
+  return winograd_shares(winograd_shape(lower(Problem::parse(problem)), c), c, find_arch("x86_spr"), threads,
+                         false);
 }
 
 TEST(WinogradShape, ThreadsShareAFilterThatIsLargeBesideTheImages) {

@@ -32,7 +32,7 @@ class WinogradKernel : public CpuKernel {
       at_once_ = std::max(kMostWinogradPanels / shape_.panel_bytes / whole, int64_t{1}) * whole;
     }
     if (turns_ == 1 && at_once_ == panels_)
-      shares_ = winograd_shares(shape_, config_, threads_, view_.b_prepacked);
+      shares_ = winograd_shares(shape_, config_, arch, threads_, view_.b_prepacked);
     // As many tiles as the config wants, as memory bounds and as leave every thread a block; all blocks of
     // about one size.
     const int64_t share = ceil_div(shape_.all_tiles * turns_ * shares_, threads_);

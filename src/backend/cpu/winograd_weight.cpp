@@ -13,9 +13,8 @@
 namespace tessera {
 namespace {
 
-// Of the workspace: the tiles of a block, and those that are transformed before threads that share a turn
-// multiply them.
-constexpr int64_t kMostBlock = int64_t{4} << 20, kMostTiles = int64_t{16} << 20;
+// Bytes of the tiles of a block, at most.
+constexpr int64_t kMostBlock = int64_t{4} << 20;
 
 // Blocks of tiles are transformed, and their products added to the sums of all points.
 class WinogradWeightKernel : public CpuKernel {
@@ -25,13 +24,14 @@ class WinogradWeightKernel : public CpuKernel {
       : CpuKernel(std::move(module), arch, problem, choice),
         shape_(winograd_weight_shape(view_, config_)),
         turns_(winograd_weight_turns(view_, config_, arch, spare_threads())) {
-    // Memory bounds what threads transform that do not share it.
-    const int64_t most_block = turns_.shared ? kMostBlock : std::min(kMostBlock, kMostTiles / threads_);
+    // Threads that share no blocks have one each.
+    const int64_t most_block =
+        turns_.shared ? kMostBlock : std::min(kMostBlock, kMostWinogradTiles / threads_);
     const int64_t fit = std::max<int64_t>(most_block / shape_.tile_bytes(), 1);
     blocks_ = ceil_div(shape_.all_tiles, std::min(std::max<int64_t>(config_.block_m, 1), fit));
     block_tiles_ = ceil_div(shape_.all_tiles, blocks_);
     if (turns_.shared) {
-      const int64_t most = std::max<int64_t>(kMostTiles / (block_tiles_ * shape_.tile_bytes()), 1);
+      const int64_t most = std::max<int64_t>(kMostWinogradTiles / (block_tiles_ * shape_.tile_bytes()), 1);
       blocks_at_once_ = std::min<int64_t>({threads_, blocks_, most});
     }
     const int64_t tiles = blocks_at_once_ * block_tiles_;
