@@ -182,7 +182,8 @@ bool GroupsShape::takes_lines(const GemmView& v, const ArchSpec& a, int threads)
   const auto at_once = [&](int64_t pieces) {
     return static_cast<double>(pieces) / static_cast<double>(ceil_div(pieces, threads));
   };
-  const double others = 16 * cycles_of_others(a) * (1 - 1.0 / threads),
+  constexpr int kFloats = 16;  // of a vector
+  const double others = kFloats * cycles_of_others(a) * (1 - 1.0 / threads),
                work = static_cast<double>(lines * axes[2].positions) / 2,
                piece = static_cast<double>(most * chunk * bytes_of(v.a.type));
   return work / at_once(lines) + others <= work * (1.2 + 512 / piece) / at_once(chunks);

@@ -75,8 +75,10 @@ WinogradShape winograd_shape(const GemmView& v, const KernelConfig& c) {
   return s;
 }
 
-int64_t winograd_shares(const WinogradShape& s, const KernelConfig& c, const ArchSpec& a, int threads,
-                        bool prepacked) {
+int64_t winograd_shares(const GemmView& v, const WinogradShape& s, const KernelConfig& c, const ArchSpec& a,
+                        int threads) {
+  const bool kept = v.b_prepacked || s.panels * s.panel_bytes <= kMostWinogradPanels;
+  if (v.groups > s.groups_at_once || !kept) return 1;
   // Cycles of a product, of an element of a tile to be transformed, and of one of the filter to be read by
   // the thread that transformed it.
   constexpr double kProduct = 1.0 / 32, kTransform = 0.4, kOwn = 0.1;
@@ -88,7 +90,7 @@ int64_t winograd_shares(const WinogradShape& s, const KernelConfig& c, const Arc
                  tiles = static_cast<double>(round_up(ceil_div(s.all_tiles, blocks), c.tile_m)),
                  columns = static_cast<double>(ceil_div(s.panels, shares) * c.tile_n);
     const double cost = rounds * (tiles * columns * kProduct + tiles * kTransform +
-                                  columns * (blocks > 1 || prepacked ? cycles_of_others(a) : kOwn));
+                                  columns * (blocks > 1 || v.b_prepacked ? cycles_of_others(a) : kOwn));
     if (least == 0 || cost < least) {
       best = shares;
       least = cost;
@@ -121,10 +123,9 @@ WinogradWeightShape winograd_weight_shape(const GemmView& v, const KernelConfig&
 
 // Sums that each thread keeps in L2, and fewer in all than what threads that share a block would read of what
 // others have transformed.
-WinogradWeightTurns winograd_weight_turns(const GemmView& v, const KernelConfig& c, const ArchSpec& a,
-                                          int threads) {
+WinogradWeightTurns winograd_weight_turns(const GemmView& v, const WinogradWeightShape& s,
+                                          const KernelConfig& c, const ArchSpec& a, int threads) {
   constexpr int64_t kMostApart = int64_t{40} << 20;
-  const WinogradWeightShape s = winograd_weight_shape(v, c);
   const int64_t turns = v.groups / s.groups_at_once, sums = s.sums_bytes(),
                 blocks = ceil_div(s.all_tiles, std::max(c.block_m, 1));
   if (threads * s.tile_bytes() > kMostWinogradTiles) return {turns, 1, threads > 1};

@@ -44,10 +44,10 @@ bool winograd_window(const GemmView& v);
 // `v` must fulfil winograd_window(), and `c` have a tile.
 WinogradShape winograd_shape(const GemmView& v, const KernelConfig& c);
 
-// Shares of a group's panels that threads take, each with its tiles, when there is one turn for all of them:
-// threads with a share of the panels read less of the filter, and transform the same tiles as others do.
-int64_t winograd_shares(const WinogradShape& s, const KernelConfig& c, const ArchSpec& a, int threads,
-                        bool prepacked);
+// Shares of the panels that threads take, each with its tiles: threads with a share of them read less of the
+// filter, and transform the same tiles as others do. 1 with several turns, or panels that are not all kept.
+int64_t winograd_shares(const GemmView& v, const WinogradShape& s, const KernelConfig& c, const ArchSpec& a,
+                        int threads);
 
 // Bytes of the sums of cpu_winograd_weight, and of the tiles that all threads have transformed, at most.
 constexpr int64_t kMostWinogradSums = int64_t{32} << 20, kMostWinogradTiles = int64_t{16} << 20;
@@ -80,7 +80,7 @@ struct WinogradWeightTurns {
   int64_t turns, parts;
   bool shared;
 };
-WinogradWeightTurns winograd_weight_turns(const GemmView& v, const KernelConfig& c, const ArchSpec& a,
-                                          int threads);
+WinogradWeightTurns winograd_weight_turns(const GemmView& v, const WinogradWeightShape& s,
+                                          const KernelConfig& c, const ArchSpec& a, int threads);
 
 }  // namespace tessera

@@ -113,6 +113,9 @@ class LearnedModel : public Model {
   uint64_t seen_ = 0;             // families, as bits
 };
 
+// Cores or compute units that take part in a problem: of several cores a single one, where it is so small.
+int units_at_work(const ArchSpec& a, const GemmView& v);
+
 // `choice` as DispatcherOptions::model. "": of this program's models under models/ARCH/, ARCH being a.models,
 // that cover the problem the one whose units are nearest to those at work, else the analytic model. A file
 // covers what it says; for other problems the analytic model is used, and a warning says so once. Read once

@@ -20,12 +20,6 @@ std::pair<double, int> distance(int units, int from) {
   return {static_cast<double>(std::max(units, count)) / std::min(units, count), units};
 }
 
-// Those that take part in a problem.
-int units_at_work(const ArchSpec& a, const Problem& p) {
-  const bool alone = a.backend == BackendKind::cpu && a.compute_units > 1 && !lower(p).worth_threads();
-  return alone ? 1 : a.compute_units;
-}
-
 using ModelPtr = std::shared_ptr<const LearnedModel>;
 
 // Every model of this program for an operation on one architecture and those it serves: OPERATION.model, and
@@ -51,6 +45,10 @@ const std::vector<ModelPtr>& read_once(const std::string& key, const Read& read)
 }
 
 }  // namespace
+
+int units_at_work(const ArchSpec& a, const GemmView& v) {
+  return a.backend == BackendKind::cpu && !v.worth_threads() ? 1 : a.compute_units;
+}
 
 bool ModelScope::covers(const ArchSpec& a, const Problem& p) const {
   return (a.name == arch || a.models == arch) && to_string(p.op) == operation &&
@@ -84,7 +82,7 @@ const Model& model_for(const std::string& choice, const ArchSpec& a, const Probl
                          return std::vector<ModelPtr>{LearnedModel::parse(read_file(choice), choice)};
                        });
   const LearnedModel* best = nullptr;
-  const int units = models.size() > 1 ? units_at_work(a, p) : a.compute_units;
+  const int units = models.size() > 1 ? units_at_work(a, lower(p)) : a.compute_units;
   const auto far = [&](const LearnedModel& m) { return distance(m.scope().serving_units(a), units); };
   for (const ModelPtr& m : models) {
     if (m->scope().covers(a, p) && (!best || far(*m) < far(*best))) best = m.get();

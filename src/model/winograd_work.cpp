@@ -68,9 +68,7 @@ struct Winograd : Filtering {
     // Blocks of about one size. Every thread has a block, which reads the whole filter, or a share of its
     // panels.
     const double turns = w.groups / static_cast<double>(s.groups_at_once),
-                 shares = turns > 1
-                              ? 1
-                              : static_cast<double>(winograd_shares(s, c, a, a.compute_units, v.b_prepacked)),
+                 shares = static_cast<double>(winograd_shares(v, s, c, a, a.compute_units)),
                  most = std::min<double>(c.block_m, std::ceil(tiles * turns * shares / a.compute_units));
     const double blocks = std::ceil(tiles / most), block_tiles = tiles / blocks;
     w.shares = blocks * turns * shares;
@@ -152,7 +150,7 @@ struct WinogradWeight : Filtering {
                2 * blocks * read(sums, sums + block_bytes);
     // Threads that share a turn meet after every step of it, and multiply what others have transformed; those
     // with parts of their own meet once, and read the sums of the others.
-    const WinogradWeightTurns turns = winograd_weight_turns(v, c, a, a.compute_units);
+    const WinogradWeightTurns turns = winograd_weight_turns(v, s, c, a, a.compute_units);
     const double units = a.compute_units, parts = static_cast<double>(turns.parts);
     if (turns.shared) {
       w.serial = static_cast<double>(turns.turns) * 2 * std::ceil(blocks / units) * t.fork_join;

@@ -9,6 +9,7 @@
 #include "base/embedded.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "model/learned.h"
 #include "space/rules.h"
 #include "tessera/error.h"
 #include "tune/suite.h"
@@ -109,8 +110,7 @@ Fold fold_of(const Problem& p) {
 
 void TrainingData::add(const Problem& p, std::vector<KernelConfig> configs, std::vector<double> us) {
   MeasuredProblem m{.problem = p, .view = lower(p), .fold = fold_of(p)};
-  // Several cores leave it to one, whose model serves it (model_for()).
-  if (arch.backend == BackendKind::cpu && arch.compute_units > 1 && !m.view.worth_threads()) return;
+  if (units_at_work(arch, m.view) != arch.compute_units) return;  // the model of one serves it
   for (size_t i = 0; i < configs.size(); ++i) {
     if (rejected_by(m.view, configs[i], arch)) continue;
     m.configs.push_back(configs[i]);

@@ -14,8 +14,8 @@ KernelConfig config(const std::string& family) {
 
 int64_t shares(const char* problem, int threads) {
   const KernelConfig c = config("cpu_winograd");
-  return winograd_shares(winograd_shape(lower(Problem::parse(problem)), c), c, find_arch("x86_spr"), threads,
-                         false);
+  const GemmView v = lower(Problem::parse(problem));
+  return winograd_shares(v, winograd_shape(v, c), c, find_arch("x86_spr"), threads);
 }
 
 TEST(WinogradShape, ThreadsShareAFilterThatIsLargeBesideTheImages) {
@@ -24,11 +24,16 @@ TEST(WinogradShape, ThreadsShareAFilterThatIsLargeBesideTheImages) {
   EXPECT_EQ(shares("conv_fwd n=32 c=64 k=64 in=56x56 filter=3x3 pad=1x1 dtype=f32", 16), 1);
   EXPECT_EQ(shares("conv_fwd n=1 c=512 k=512 in=7x7 filter=3x3 pad=1x1 dtype=f32", 1), 1);
   EXPECT_EQ(shares("conv_fwd n=1 c=64 k=32 in=7x7 filter=3x3 pad=1x1 dtype=f32", 16), 1) << "one panel";
+  const std::string large = "conv_fwd n=1 c=1024 k=1024 in=7x7 filter=3x3 pad=1x1 dtype=f32";
+  EXPECT_EQ(shares(large.c_str(), 2), 1) << "64 MiB of panels are not kept";
+  EXPECT_EQ(shares((large + " prepack=b").c_str(), 2), 2);
+  EXPECT_EQ(shares("conv_fwd n=1 g=2 c=512 k=512 in=7x7 filter=3x3 pad=1x1 dtype=f32", 2), 1) << "two turns";
 }
 
 WinogradWeightTurns turns(const std::string& problem, int threads) {
   const GemmView v = lower(Problem::parse("conv_bwd_weight filter=3x3 pad=1x1 dtype=f32 " + problem));
-  return winograd_weight_turns(v, config("cpu_winograd_weight"), find_arch("x86_spr"), threads);
+  const KernelConfig c = config("cpu_winograd_weight");
+  return winograd_weight_turns(v, winograd_weight_shape(v, c), c, find_arch("x86_spr"), threads);
 }
 
 TEST(WinogradShape, ThreadsKeepSumsOfTheirOwnWhereThoseAreSmall) {

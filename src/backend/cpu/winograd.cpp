@@ -31,8 +31,7 @@ class WinogradKernel : public CpuKernel {
       const int64_t whole = shape_.groups_at_once;  // groups have one panel then
       at_once_ = std::max(kMostWinogradPanels / shape_.panel_bytes / whole, int64_t{1}) * whole;
     }
-    if (turns_ == 1 && at_once_ == panels_)
-      shares_ = winograd_shares(shape_, config_, arch, threads_, view_.b_prepacked);
+    shares_ = winograd_shares(view_, shape_, config_, arch, threads_);
     // As many tiles as the config wants, as memory bounds and as leave every thread a block; all blocks of
     // about one size.
     const int64_t share = ceil_div(shape_.all_tiles * turns_ * shares_, threads_);
@@ -63,19 +62,12 @@ class WinogradKernel : public CpuKernel {
       // Groups at once, the fastest index: their tiles are neighbours in memory.
       const int64_t turn_panels = shape_.panels * shape_.groups_at_once, turn = first / turn_panels,
                     turns = ceil_div(last, turn_panels) - turn;
-      if (shares_ > 1) {
-        // A thread begins with panels that it has transformed.
-        deal_out(shares_ * blocks_, busy_threads(), [&](int64_t i, int thread) {
-          const int64_t share = i / blocks_, begin = panels_ * share / shares_,
-                        end = panels_ * (share + 1) / shares_;
-          run_block(args, buffers, i % blocks_, 0, begin, end, panels + begin * shape_.panel_bytes,
-                    space + thread * thread_bytes_);
-        });
-        return;
-      }
-      deal_out(blocks_ * turns, busy_threads(), [&](int64_t i, int thread) {
-        run_block(args, buffers, i / turns, (turn + i % turns) * shape_.groups_at_once, first, last, panels,
-                  space + thread * thread_bytes_);
+      // Shares of the panels, the slowest: a thread begins with some that it has transformed.
+      deal_out(shares_ * blocks_ * turns, busy_threads(), [&](int64_t i, int thread) {
+        const int64_t share = i / turns / blocks_, begin = first + (last - first) * share / shares_,
+                      end = first + (last - first) * (share + 1) / shares_;
+        run_block(args, buffers, i / turns % blocks_, (turn + i % turns) * shape_.groups_at_once, begin, end,
+                  panels + (begin - first) * shape_.panel_bytes, space + thread * thread_bytes_);
       });
     }
   }

@@ -23,7 +23,7 @@ class WinogradWeightKernel : public CpuKernel {
                        const Choice& choice)
       : CpuKernel(std::move(module), arch, problem, choice),
         shape_(winograd_weight_shape(view_, config_)),
-        turns_(winograd_weight_turns(view_, config_, arch, spare_threads())) {
+        turns_(winograd_weight_turns(view_, shape_, config_, arch, spare_threads())) {
     // Threads that share no blocks have one each.
     const int64_t most_block =
         turns_.shared ? kMostBlock : std::min(kMostBlock, kMostWinogradTiles / threads_);
@@ -50,7 +50,7 @@ class WinogradWeightKernel : public CpuKernel {
     set_epilogue(epilogue, buffers);
     if (turns_.shared) {
       for (int64_t turn = 0; turn < turns_.turns; ++turn) {
-        add_products(buffers, turn, 0, blocks_, threads_, space, sums);
+        add_products(buffers, epilogue, turn, 0, blocks_, threads_, space, sums);
         weights(buffers, epilogue, turn, turn + 1, threads_, sums);
       }
       return;
@@ -58,8 +58,8 @@ class WinogradWeightKernel : public CpuKernel {
     deal_out(turns_.turns * turns_.parts, threads_, [&](int64_t i, int thread) {
       const int64_t turn = i / turns_.parts, part = i % turns_.parts;
       char* own = sums + (turns_.parts > 1 ? i : thread) * sums_bytes_;
-      add_products(buffers, turn, blocks_ * part / turns_.parts, blocks_ * (part + 1) / turns_.parts, 1,
-                   space + thread * tiles_bytes_, own);
+      add_products(buffers, epilogue, turn, blocks_ * part / turns_.parts,
+                   blocks_ * (part + 1) / turns_.parts, 1, space + thread * tiles_bytes_, own);
       if (turns_.parts == 1) weights(buffers, epilogue, turn, turn + 1, 1, own);
     });
     if (turns_.parts > 1) weights(buffers, epilogue, 0, turns_.turns, threads_, sums);
@@ -108,22 +108,19 @@ class WinogradWeightKernel : public CpuKernel {
     images_.zeros = gradients_.zeros = zeros_.data();
   }
 
-  float alpha(const Buffers& b) const { return b.alpha ? static_cast<float>(*b.alpha) : alpha_; }
-
   // The products of blocks [first, last), whose sums are computed in the order of the blocks.
-  void add_products(const Buffers& buffers, int64_t turn, int64_t first, int64_t last, int sharing,
-                    char* space, char* sums) const {
-    const int64_t group = turn * shape_.groups_at_once,
+  void add_products(const Buffers& buffers, const tsr::EpilogueArgs& epilogue, int64_t turn, int64_t first,
+                    int64_t last, int sharing, char* space, char* sums) const {
+    const int64_t group = turn * shape_.groups_at_once, first_tile = first * block_tiles_,
                   behind = std::min(last * block_tiles_, shape_.all_tiles);
     tsr::WinogradTiles gradients = gradients_, images = images_;
     gradients.in = group_a(buffers, group);
     gradients.to = space;
     images.in = group_b(buffers, group);
     images.to = gradients.to + shape_.points * left_point_;
-    const bool looks = alpha(buffers) != 0.0f;  // otherwise A and B are not looked at
-    int64_t begin = first * block_tiles_;
-    if (!looks || begin >= behind) std::memset(sums, 0, static_cast<size_t>(shape_.sums_bytes()));
-    for (int64_t end; looks && begin < behind; begin = end) {
+    const bool looks = epilogue.alpha != 0.0f;  // otherwise A and B are not looked at
+    if (!looks || first_tile >= behind) std::memset(sums, 0, static_cast<size_t>(shape_.sums_bytes()));
+    for (int64_t begin = first_tile, end; looks && begin < behind; begin = end) {
       end = std::min(begin + blocks_at_once_ * block_tiles_, behind);
       deal_out(sharing, sharing, [&](int64_t i, int) {
         const int64_t from = begin + (end - begin) * i / sharing,
@@ -131,9 +128,8 @@ class WinogradWeightKernel : public CpuKernel {
         transform(tsr::WinogradWeightPhase::images, images, begin, from, to);
         transform(tsr::WinogradWeightPhase::gradients, gradients, begin, from, to);
       });
-      const bool are_first = begin == first * block_tiles_;
       deal_out(shape_.groups_at_once * shape_.points * shape_.panels, sharing,
-               [&](int64_t i, int) { multiply(i, gradients.to, images.to, sums, begin, end, are_first); });
+               [&](int64_t i, int) { multiply(i, gradients.to, images.to, sums, begin, end, first_tile); });
     }
   }
 
@@ -178,10 +174,10 @@ class WinogradWeightKernel : public CpuKernel {
     entry_(&args);
   }
 
-  // Of the groups of a turn and their points the i-th panel of channels, over tiles [begin, end), which may
-  // be the first.
+  // Of the groups of a turn and their points the i-th panel of channels, over tiles [begin, end). There are
+  // no sums before `first_tile`.
   void multiply(int64_t i, const char* left, const char* right, char* sums, int64_t begin, int64_t end,
-                bool are_first) const {
+                int64_t first_tile) const {
     const int64_t panel = i % shape_.panels, point = i / shape_.panels % shape_.points,
                   g = i / shape_.panels / shape_.points;
     tsr::WinogradWeightArgs args = arguments(tsr::WinogradWeightPhase::products);
@@ -194,7 +190,7 @@ class WinogradWeightKernel : public CpuKernel {
       args.left = left + (tile - begin) * shape_.left_row;
       args.right = right + (tile - begin) * shape_.right_row;
       args.count = std::min(block_tiles_, end - tile);
-      args.first = are_first && tile == begin;
+      args.first = tile == first_tile;
       entry_(&args);
     }
   }

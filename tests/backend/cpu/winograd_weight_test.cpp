@@ -83,12 +83,15 @@ TEST_P(WinogradWeightTest, RunsOnSoManyThreadsAgree) {
   }
 }
 
-// Of sums too large for parts of their own threads share the blocks, and add up what one thread does.
-TEST_P(WinogradWeightTest, ThreadsThatShareBlocksChangeNoBit) {
-  const std::string shape = "n=1 c=230 k=200 in=9x10 filter=3x3 pad=1x1";
-  const auto alone = testing_cpu::result(*kernel(shape));
-  for (const int threads : {2, 5})
-    EXPECT_EQ(testing_cpu::result(*kernel(shape, GetParam().wide, threads)), alone);
+// Threads that share the blocks, where sums are too large for parts of their own, and those with groups of
+// their own add up what one thread does.
+TEST_P(WinogradWeightTest, ThreadsWithoutPartsChangeNoBit) {
+  for (const char* shape :
+       {"n=1 c=230 k=200 in=9x10 filter=3x3 pad=1x1", "n=3 g=8 c=16 k=16 in=13x11 filter=3x3"}) {
+    const auto alone = testing_cpu::result(*kernel(shape));
+    for (const int threads : {2, 5})
+      EXPECT_EQ(testing_cpu::result(*kernel(shape, GetParam().wide, threads)), alone);
+  }
 }
 
 TEST_P(WinogradWeightTest, RandomDataWithinTheBound) {
