@@ -35,97 +35,167 @@ struct GroupsLines {
   };
   static constexpr int kMostLines = 64;
 
-  // So many tiles of a line, one beside the other.
-  template <bool kEdge, bool kWhole>
-  static __attribute__((noinline)) TSR_OWN_ADDRESSES void tiles(Job& at, long long count) {
-    do {
-      if (at.fetches) {
-        at.next_in.fetch();
-        at.next_out.fetch();
-        at.leaving.turn();
-      }
-      tile<kEdge, kWhole>(at);
-      at.in_col += kStep;
-      at.out_col += B;
-    } while (--count > 0);
-  }
-
-  template <bool kEdge, bool kWhole>
-  static TSR_INLINE void tile(const Job& at) {
-    const Chunk& chunk = *at.chunk;
-    F acc[B][V];
-    each<B * V>([&](auto i) __attribute__((always_inline)) { acc[i.value / V][i.value % V] = F{}; });
-    const long long pixel = at.pixel, in_w = at.in_w, in_col = at.in_col;
-    const char* line_d = at.in + in_col * pixel;
-    const float* panel_d = at.panel;
-    for (long long d = at.d_count; d > 0; --d, line_d += at.d_in, panel_d += at.d_panel) {
-      const char* line = line_d;
-      const float* panel = panel_d;
-      for (long long h = at.h_count; h > 0; --h, line += at.h_in, panel += at.h_panel) {
-        U index[V];
-        const Chunk* again = &chunk;
-        if (M::kSteps > 1) hold(again);  // else the first indices would stay in registers too
-        each<V>([&](auto v) __attribute__((always_inline)) { index[v.value] = again->index[v.value]; });
-        const float* taps = panel;
-#pragma GCC unroll 1
-        for (int c = 0; c < M::kSteps; c += M::kAtOnce, taps += M::kAtOnce * kSlot) {
-          F w[M::kAtOnce][kTaps][V];
-          each<M::kAtOnce * kTaps * V>([&](auto k) __attribute__((always_inline)) {
-            F weight = load_whole<F>(taps + k.value * L);
-            hold(weight);
-            w[k.value / (kTaps * V)][k.value / V % kTaps][k.value % V] = weight;
-          });
-          const char* p = M::kAlike ? line + c * (M::kInner / M::kSteps) * M::kInSize : line;
-          TSR_UNROLL for (int col = 0; col < kColumns.kCount; ++col) {
-            const char* from = p;
-            p += pixel;
-            hold(p);
-            if (!kColumns.used[col] || (kEdge && !within(in_col + col, in_w))) continue;
-            if constexpr (kFewRegisters && M::kBeside && !M::kPairs) {  // one vector read at a time
-              each<V>([&](auto vi) __attribute__((always_inline)) {
-                constexpr int v = decltype(vi)::value;
-                F x = Load::template floats<M::kIn, kWhole>(from + M::offset(chunk, v), chunk.part[v][0]);
-                hold(x);
-                TSR_UNROLL for (int t = 0; t < kTaps; ++t) {
-                  const int b = kColumns.met[col][t];
-                  if (b >= 0) M::multiply(acc[b][v], x, w[0][t][v]);
-                }
-              });
-            } else {
-              F x[M::kAtOnce][V];
-              Load::template load<kWhole>(x, from, chunk, index);
-              TSR_UNROLL for (int t = 0; t < kTaps; ++t) {
-                const int b = kColumns.met[col][t];
-                if (b < 0) continue;
-                TSR_UNROLL for (int a = 0; a < M::kAtOnce; ++a) {
-                  TSR_UNROLL for (int v = 0; v < V; ++v) M::multiply(acc[b][v], x[a][v], w[a][t][v]);
-                }
-              }
-            }
-          }
-          if constexpr (M::kChosen)
-            each<V>([&](auto v) __attribute__((always_inline)) { index[v.value] += M::kNext; });
-        }
-      }
-    }
-    if constexpr (M::kJoins && C::type_out == Type::bf16 && E::kNoSteps) {
-      if (kWhole && at.whole) return Store::template store_joined<kEdge>(at, acc);
-    }
-    each<B>([&](auto b) __attribute__((always_inline)) { M::in_order(acc[b.value]); });
-    if constexpr (M::kFolds == 1) {
-      Store::template put<kEdge, kWhole>(at, acc);
-    } else {
-      F sums[B][kSums];
-      each<B>([&](auto b) __attribute__((always_inline)) { M::fold(acc[b.value], sums[b.value]); });
-      Store::template put<kEdge, kWhole>(at, sums);
-    }
-  }
-
   // Neighbouring tiles of a line: where the first one begins, and how many reach over the line's ends before
   // and behind those inside.
   struct Span {
     long long in_col, out_col, before, inside, behind;
   };
+
+  // Tiles of lines, one beside the other: of a span the first and the last ones are at an edge. Where the
+  // next tile reads and stores is known before this one is done.
+  template <bool kWhole>
+  static __attribute__((noinline)) TSR_OWN_ADDRESSES void tiles(Job& at, const Span& span, const Line* l,
+                                                                const Line* end) {
+    const EpilogueArgs& e = at.args->epilogue;
+    constexpr int kSize = bytes_of(C::type_out);
+    const char* first_in = at.in + span.in_col * at.pixel;
+    char* first_out = static_cast<char*>(e.c) + (span.out_col * e.c_stride + at.o) * kSize;
+    const long long pixel = e.c_stride * kSize, in_step = kStep * at.pixel, out_step = B * pixel;
+    const long long count = span.before + span.inside + span.behind;
+    for (; l < end; ++l) {
+      at.line_panel = at.panel + l->panel;
+      at.d_count = l->d_count;
+      at.h_count = l->h_count;
+      at.row = l->row;
+      at.image = l->plane;
+      at.block_line = l->block_line;
+      at.in_col = span.in_col;
+      at.out_col = span.out_col;
+      const char* in = first_in + l->in;
+      char* out = first_out + l->row * pixel;
+      for (long long i = 0; i < count; ++i) {
+        if (at.fetches) {
+          at.next_in.fetch();
+          at.next_out.fetch();
+          at.leaving.turn();
+        }
+        if (kWhole && within(i - span.before, span.inside)) {
+          tile<false, true>(at, in, out);
+        } else {
+          tile<true, kWhole>(at, in, out);
+        }
+        at.in_col += kStep;
+        at.out_col += B;
+        in += in_step;
+        out += out_step;
+      }
+    }
+  }
+
+  // Registers are few, and lanes take their own channels: of a pixel one vector is read at a time, and where
+  // the weights of all of them do not fit beside the sums, a line is gone through once for each.
+  static constexpr bool kOneVector = kFewRegisters && M::kBeside && !M::kPairs;
+  static constexpr int kVectors = (B + kTaps) * V + 1 <= 16 ? V : 1;
+
+  template <bool kEdge, bool kWhole>
+  static TSR_INLINE void add_line(const Job& at, const char* line, const float* taps, F (&acc)[B][V]) {
+    const Chunk& chunk = *at.chunk;
+    each<V / kVectors>([&](auto gi) __attribute__((always_inline)) {
+      constexpr int g = decltype(gi)::value * kVectors;
+      F w[kTaps][kVectors];
+      each<kTaps * kVectors>([&](auto k) __attribute__((always_inline)) {
+        F weight = load_whole<F>(taps + (k.value / kVectors * V + g + k.value % kVectors) * L);
+        hold(weight);
+        w[k.value / kVectors][k.value % kVectors] = weight;
+      });
+      const char* p = line;
+      TSR_UNROLL for (int col = 0; col < kColumns.kCount; ++col) {
+        const char* from = p;
+        p += at.pixel;
+        hold(p);
+        if (!kColumns.used[col] || (kEdge && !within(at.in_col + col, at.in_w))) continue;
+        each<kVectors>([&](auto vi) __attribute__((always_inline)) {
+          constexpr int v = g + decltype(vi)::value;
+          F x = Load::template floats<M::kIn, kWhole>(from + M::offset(chunk, v), chunk.part[v][0]);
+          hold(x);
+          TSR_UNROLL for (int t = 0; t < kTaps; ++t) {
+            const int b = kColumns.met[col][t];
+            if (b >= 0) M::multiply(acc[b][v], x, w[t][vi.value]);
+          }
+        });
+      }
+    });
+  }
+
+  // The same of any lanes, channel by channel of a group.
+  template <bool kEdge, bool kWhole>
+  static TSR_INLINE void add_channels(const Job& at, const char* line, const float* taps, F (&acc)[B][V]) {
+    const Chunk& chunk = *at.chunk;
+    const long long pixel = at.pixel, in_w = at.in_w, in_col = at.in_col;
+    U index[V];
+    const Chunk* again = &chunk;
+    if (M::kSteps > 1) hold(again);  // else the first indices would stay in registers too
+    each<V>([&](auto v) __attribute__((always_inline)) { index[v.value] = again->index[v.value]; });
+#pragma GCC unroll 1
+    for (int c = 0; c < M::kSteps; c += M::kAtOnce, taps += M::kAtOnce * kSlot) {
+      F w[M::kAtOnce][kTaps][V];
+      each<M::kAtOnce * kTaps * V>([&](auto k) __attribute__((always_inline)) {
+        F weight = load_whole<F>(taps + k.value * L);
+        hold(weight);
+        w[k.value / (kTaps * V)][k.value / V % kTaps][k.value % V] = weight;
+      });
+      const char* p = M::kAlike ? line + c * (M::kInner / M::kSteps) * M::kInSize : line;
+      TSR_UNROLL for (int col = 0; col < kColumns.kCount; ++col) {
+        const char* from = p;
+        p += pixel;
+        hold(p);
+        if (!kColumns.used[col] || (kEdge && !within(in_col + col, in_w))) continue;
+        F x[M::kAtOnce][V];
+        Load::template load<kWhole>(x, from, chunk, index);
+        TSR_UNROLL for (int t = 0; t < kTaps; ++t) {
+          const int b = kColumns.met[col][t];
+          if (b < 0) continue;
+          TSR_UNROLL for (int a = 0; a < M::kAtOnce; ++a) {
+            TSR_UNROLL for (int v = 0; v < V; ++v) M::multiply(acc[b][v], x[a][v], w[a][t][v]);
+          }
+        }
+      }
+      if constexpr (M::kChosen)
+        each<V>([&](auto v) __attribute__((always_inline)) { index[v.value] += M::kNext; });
+    }
+  }
+
+  // What the lines of one plane of the filter add to a tile.
+  template <bool kEdge, bool kWhole>
+  static TSR_INLINE void add_lines(const Job& at, const char* line, const float* panel, F (&acc)[B][V]) {
+    for (long long h = at.h_count; h > 0; --h, line += at.h_in, panel += at.h_panel) {
+      if constexpr (kOneVector) {
+        add_line<kEdge, kWhole>(at, line, panel, acc);
+      } else {
+        add_channels<kEdge, kWhole>(at, line, panel, acc);
+      }
+    }
+  }
+
+  template <bool kEdge, bool kWhole>
+  static TSR_INLINE void tile(const Job& at, const char* in, char* out) {
+    F acc[B][V];
+    each<B * V>([&](auto i) __attribute__((always_inline)) {
+      F zero{};
+      // Each its own: one that all share takes a register, and sums move from one to another.
+      if constexpr (kFewRegisters) asm volatile("vxorps %0, %0, %0" : "=x"(zero));
+      acc[i.value / V][i.value % V] = zero;
+    });
+    const float* panel = at.line_panel;
+    if constexpr (C::taps_d == 1) {
+      add_lines<kEdge, kWhole>(at, in, panel, acc);
+    } else {
+      for (long long d = at.d_count; d > 0; --d, in += at.d_in, panel += at.d_panel)
+        add_lines<kEdge, kWhole>(at, in, panel, acc);
+    }
+    if constexpr (M::kJoins && C::type_out == Type::bf16 && E::kNoSteps) {
+      if (kWhole && at.whole) return Store::template store_joined<kEdge>(at, out, acc);
+    }
+    each<B>([&](auto b) __attribute__((always_inline)) { M::in_order(acc[b.value]); });
+    if constexpr (M::kFolds == 1) {
+      Store::template put<kEdge, kWhole>(at, out, acc);
+    } else {
+      F sums[B][kSums];
+      each<B>([&](auto b) __attribute__((always_inline)) { M::fold(acc[b.value], sums[b.value]); });
+      Store::template put<kEdge, kWhole>(at, out, sums);
+    }
+  }
+
   // Tiles from q up to `end`, in columns or, backward, strides.
   static TSR_INLINE Span span(const GroupsArgs& args, long long q, long long end) {
     Span s;
@@ -168,14 +238,16 @@ struct GroupsLines {
     job.h_panel = args.tap_step_h * line_floats;
     // Backward tiles begin where the first tap of a stride does, counted from the padding.
     const long long first = M::kBackward ? args.pad_w / kUnit : 0;
-    const long long end = M::kBackward ? (args.pad_w + args.out_w + kUnit - 1) / kUnit : args.out_w;
+    const long long last = M::kBackward ? (args.pad_w + args.out_w + kUnit - 1) / kUnit : args.out_w;
     const long long lines = least(args.line_block, kMostLines);
     const auto describe = [&](const GroupsLine& at) __attribute__((always_inline)) {
       const GroupsAxis &axis_d = at.axis_d(), &axis_h = at.axis_h();
+      // A zero alpha hides what operands hold.
+      const long long planes = args.epilogue.alpha == 0.0f ? 0 : axis_d.count;
       return Line{at.image * image + axis_d.at * plane + axis_h.at * line,
                   (axis_d.first * args.taps_h + axis_h.first) * line_floats,
-                  args.epilogue.alpha == 0.0f ? 0 : axis_d.count,  // a zero alpha hides what operands hold
-                  axis_h.count,
+                  planes,
+                  planes > 0 ? axis_h.count : 0,
                   at.room(),
                   at.line() * args.out_w,
                   at.plane(),
@@ -188,24 +260,25 @@ struct GroupsLines {
       const long long l2 =
           l1 < args.line_end ? groups_block_end(args, l1, least(l1 + lines, args.line_end)) : l1;
       const long long turns =
-          (l1 - l0) * (args.chunk_end - args.chunk_begin) * ((end - first - 1) / (B / kUnit) + 1);
+          (l1 - l0) * (args.chunk_end - args.chunk_begin) * ((last - first - 1) / (B / kUnit) + 1);
       job.fetches = args.fetch || args.apart;
       job.next_in = groups_next_lines<M::kInSize>(args, l1, l2, turns);
       char* c = static_cast<char*>(args.epilogue.c);
       const long long pixel = args.epilogue.c_stride * bytes_of(C::type_out);
       if (args.apart) {
-        const GroupsLine from(args, l0), last(args, l1 - 1);
+        const GroupsLine from(args, l0), to(args, l1 - 1);
         const long long before = begin_of(from, from.h) * pixel;
         put = Leaving<L>(c + before, args.apart + other * args.apart_bytes,
-                         begin_of(last, last.h + 1) * pixel - before);
+                         begin_of(to, to.h + 1) * pixel - before);
         other = !other;
         own.epilogue.c = reinterpret_cast<void*>(reinterpret_cast<long long>(put.from) - before);
       } else if (args.fetch && !M::kBlocked && !kStreams) {
         const char* next = c + GroupsLine(args, l1).line() * args.out_w * pixel;
         job.next_out = Stream<true>(next, next + (l2 - l1) * args.out_w * pixel, turns);
       }
-      Line block[kMostLines], *known = block;
+      Line block[kMostLines];
       GroupsLine at(args, l0);
+      for (Line* l = block; l < block + (l1 - l0); ++l, at.next()) *l = describe(at);
       for (long long q = args.chunk_begin; q < args.chunk_end; ++q) {
         const Chunk chunk(args, q);
         job.chunk = &chunk;
@@ -220,33 +293,16 @@ struct GroupsLines {
                             kLineBytes ==
                         0;
         }
-        const char* in = static_cast<const char*>(args.in) + chunk.begin;
-        const float* panel = args.panels + q * chunk_floats;
-        for (long long t0 = first, t1; t0 < end; t0 = t1) {
-          t1 = least(t0 + args.tile_block * (B / kUnit), end);
+        job.in = static_cast<const char*>(args.in) + chunk.begin;
+        job.panel = args.panels + q * chunk_floats;
+        const Line* end = block + (l1 - l0);
+        for (long long t0 = first, t1; t0 < last; t0 = t1) {
+          t1 = least(t0 + args.tile_block * (B / kUnit), last);
           const Span at_w = span(args, t0, t1);
-          for (Line* l = block; l < block + (l1 - l0); ++l) {
-            if (l == known) {  // in the shadow of the first chunk's tiles
-              *l = describe(at);
-              at.next();
-              ++known;
-            }
-            job.in = in + l->in;
-            job.panel = panel + l->panel;
-            job.d_count = l->d_count;
-            job.h_count = l->h_count;
-            job.in_col = at_w.in_col;
-            job.out_col = at_w.out_col;
-            job.row = l->row;
-            job.image = l->plane;
-            job.block_line = l->block_line;
-            if (l->room < chunk.beyond) {
-              tiles<true, false>(job, at_w.before + at_w.inside + at_w.behind);
-              continue;
-            }
-            if (at_w.before > 0) tiles<true, true>(job, at_w.before);
-            if (at_w.inside > 0) tiles<false, true>(job, at_w.inside);
-            if (at_w.behind > 0) tiles<true, true>(job, at_w.behind);
+          for (const Line *l = block, *to; l < end; l = to) {  // lines alike in what may be read behind them
+            const bool whole = l->room >= chunk.beyond;
+            for (to = l + 1; to < end && (to->room >= chunk.beyond) == whole; ++to) {}
+            whole ? tiles<true>(job, at_w, l, to) : tiles<false>(job, at_w, l, to);
           }
         }
       }

@@ -17,8 +17,9 @@ struct GroupsLinesJob {
 
   const GroupsArgs* args;
   const typename M::Chunk* chunk;
-  const char* in;      // column 0 of the line that the first tap meets
-  const float* panel;  // weights of that line of the filter
+  const char* in;           // column 0 of the first line
+  const float* panel;       // weights of the first line of the filter
+  const float* line_panel;  // of the one that the first tap met by a line is of
   long long d_count, h_count;
   long long d_in, h_in, d_panel, h_panel;  // from one line of the filter to the next: bytes, floats
   long long pixel;                         // bytes of a pixel of `in`

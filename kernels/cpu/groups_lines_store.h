@@ -19,11 +19,10 @@ struct GroupsLinesStore {
   static constexpr bool kStreams = Job::kStreams;
 
   template <bool kEdge, bool kWhole>
-  static TSR_INLINE void put(const Job& at, const F (&acc)[B][kSums]) {
+  static TSR_INLINE void put(const Job& at, char* out, const F (&acc)[B][kSums]) {
     if (kWhole && !M::kBlocked && E::kNoSteps && at.whole) {
       const EpilogueArgs& e = at.args->epilogue;
       constexpr int kSize = bytes_of(C::type_out);
-      char* out = static_cast<char*>(e.c) + ((at.row + at.out_col) * e.c_stride + at.o) * kSize;
       const long long stride = e.c_stride * kSize;
       if constexpr (kStreams) {
         if (at.streams) return stream_lanes<kEdge>(at, out, stride, acc);
@@ -38,7 +37,7 @@ struct GroupsLinesStore {
       });
       return;
     }
-    if (!M::kBlocked && E::kNoSteps && at.args->epilogue.plain) return store_lanes<kEdge>(at, acc);
+    if (!M::kBlocked && E::kNoSteps && at.args->epilogue.plain) return store_lanes<kEdge>(at, out, acc);
     alignas(64) unsigned sums[B][kSums][L];
     each<B * kSums>([&](auto i) __attribute__((always_inline)) {
       store_whole(sums[i.value / kSums][i.value % kSums], as_bits<L>(acc[i.value / kSums][i.value % kSums]));
@@ -52,9 +51,8 @@ struct GroupsLinesStore {
 
   // Sums of bf16 that go to memory as they are.
   template <bool kEdge>
-  static TSR_INLINE void store_joined(const Job& at, const F (&acc)[B][V]) {
+  static TSR_INLINE void store_joined(const Job& at, char* out, const F (&acc)[B][V]) {
     const EpilogueArgs& e = at.args->epilogue;
-    char* out = static_cast<char*>(e.c) + ((at.row + at.out_col) * e.c_stride + at.o) * 2;
     each<B>([&](auto b) __attribute__((always_inline)) {
       char* to = out;
       out += e.c_stride * 2;
@@ -90,10 +88,9 @@ struct GroupsLinesStore {
 
   // Sums that go to memory as they are, of the lanes that hold channels.
   template <bool kEdge>
-  static TSR_INLINE void store_lanes(const Job& at, const F (&acc)[B][kSums]) {
+  static TSR_INLINE void store_lanes(const Job& at, char* out, const F (&acc)[B][kSums]) {
     const EpilogueArgs& e = at.args->epilogue;
     constexpr int kSize = bytes_of(C::type_out);
-    char* out = static_cast<char*>(e.c) + ((at.row + at.out_col) * e.c_stride + at.o) * kSize;
     const long long stride = e.c_stride * kSize;
     int live[kSums];
     each<kSums>([&](auto v) __attribute__((always_inline)) {
