@@ -19,7 +19,7 @@ struct GroupsLinesJob {
   const typename M::Chunk* chunk;
   const char* in;           // column 0 of the first line
   const float* panel;       // weights of the first line of the filter
-  const float* line_panel;  // of the one that the first tap met by a line is of
+  const float* line_panel;  // and of the first one that meets the line in work
   long long d_count, h_count;
   long long d_in, h_in, d_panel, h_panel;  // from one line of the filter to the next: bytes, floats
   long long pixel;                         // bytes of a pixel of `in`

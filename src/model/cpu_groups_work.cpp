@@ -51,7 +51,7 @@ struct Groups : CpuTerms {
     // Of a gradient, the operand walked is converted as well, and sums without a register are moved.
     const double moved = s.gradient ? outs / band.lines * (pairs ? 1 : convert) + 2 * band.spilled : 0;
     // Of few registers the weights of one vector at a time are held, where lanes take their own channels.
-    const bool one = a.vector_registers <= 16 && !chosen && !s.blocked && !pairs;
+    const bool one = a.vector_registers <= 16 && !chosen && !s.blocked && !(bf16 && pairs);
     const double held = static_cast<double>(s.columns) * vectors +
                         static_cast<double>(x.taps + 1) * (one ? 1 : vectors);
     const double spilled =
