@@ -52,8 +52,8 @@ struct Groups : CpuTerms {
     const double moved = s.gradient ? outs / band.lines * (pairs ? 1 : convert) + 2 * band.spilled : 0;
     // Of few registers the weights of one vector at a time are held, where lanes take their own channels.
     const bool one = a.vector_registers <= 16 && !chosen && !s.blocked && !(bf16 && pairs);
-    const double held = static_cast<double>(s.columns) * vectors +
-                        static_cast<double>(x.taps + 1) * (one ? 1 : vectors);
+    const double held =
+        static_cast<double>(s.columns) * vectors + static_cast<double>(x.taps + 1) * (one ? 1 : vectors);
     const double spilled =
         s.gradient ? 0 : std::max(held - a.vector_registers, 0.0) * static_cast<double>(s.columns);
     const double step = step_cycles(products + taken * shuffle + moved, loads, issue_per_cycle(), t) +
