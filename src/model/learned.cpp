@@ -177,6 +177,7 @@ class LearnedModel::Asking {
       finish(which);
     });
     put_others_behind();
+    place_unseen();
   }
 
   void few() {
@@ -193,6 +194,7 @@ class LearnedModel::Asking {
     keep(begun <= Forest::kRows);
     finish(m_.order);
     put_others_behind();
+    place_unseen();
   }
 
  private:
@@ -227,7 +229,8 @@ class LearnedModel::Asking {
       else
         m_.unseen.emplace_back(i, us_[i]);
     }
-    if (m_.unseen.empty() || m_.unseen.size() == us_.size()) return least_of(us_, most, m_.order);
+    if (m_.unseen.size() == us_.size()) m_.unseen.clear();
+    if (m_.unseen.empty()) return least_of(us_, most, m_.order);
     for (const auto& [i, us] : m_.unseen) us_[i] = greatest;
     least_of(us_, most, m_.order);
     std::erase_if(m_.order, [&](uint32_t i) { return !seen(i); });
@@ -246,6 +249,12 @@ class LearnedModel::Asking {
       else
         us_[i] = std::max(us_[i], last);
     }
+  }
+
+  // What is of a family that the model has not seen is to the choice among the others as the analytic model
+  // has it.
+  void place_unseen() {
+    for (const auto& [i, us] : m_.unseen) us_[i] = us * best_.correction;
   }
 
   struct Memory {
@@ -298,8 +307,16 @@ class LearnedModel::Asking {
   // The other trees, and with them the times.
   void finish(std::span<const uint32_t> which) {
     model_.rest_.add(m_.columns, model_.same_, which.size(), m_.sums.data());
-    for (size_t r = 0; r < which.size(); ++r) us_[which[r]] = corrected(r, which[r]);
+    for (size_t r = 0; r < which.size(); ++r) {
+      const double plain = us_[which[r]];
+      us_[which[r]] = corrected(r, which[r]);
+      if (us_[which[r]] < best_.us) best_ = {us_[which[r]], us_[which[r]] / plain};
+    }
   }
+
+  struct Best {
+    double us = std::numeric_limits<double>::infinity(), correction = 1;
+  };
 
   const LearnedModel& model_;
   std::optional<ArchSpec> serving_;  // null: the architecture itself
@@ -310,6 +327,7 @@ class LearnedModel::Asking {
   std::span<double> us_;
   std::span<double> seen_us_;  // analytic predictions for arch_
   Memory& m_;
+  Best best_;  // of those asked
 };
 
 namespace {

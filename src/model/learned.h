@@ -26,7 +26,7 @@ struct ModelScope {
   std::string operation;
   std::vector<std::string> types;  // as types_text() gives them
   std::vector<int> units;          // cores or compute units
-  // Of the configurations whose times it has seen; empty: all. Others are ranked behind these.
+  // Of the configurations whose times it has seen; empty: all. Others get the choice's correction.
   std::vector<std::string> families{};
 
   bool covers(const ArchSpec& a, const Problem& p) const;
@@ -67,8 +67,9 @@ class LearnedModel : public Model {
   std::vector<FeatureShare> importance() const;  // largest first, features never asked for left out
 
   // Who is asked, so that a new problem is selected soon: of the configurations with the least analytic
-  // predictions the first trees, and of those that then look best all others. The rest is put behind them,
-  // and so is what is of a family that the model has not seen.
+  // predictions the first trees, and of those that then look best all others. The rest is put behind them.
+  // Of a family that the model has not seen it says what the analytic model does, corrected as its choice
+  // among the others is.
   // Analytic predictions of GPU kernels are nearer to what the trees make of them; those of a CPU's families
   // may be three times apart from one another, and of what shares memory and units with other cores the
   // analytic model knows too little to leave any out.
