@@ -11,6 +11,7 @@
 #include "core/family.h"
 #include "core/packed_columns.h"
 #include "model/analytic.h"
+#include "model/feature_blocks.h"
 #include "model/features.h"
 #include "model/least_of.h"
 #include "tessera/error.h"
@@ -56,50 +57,6 @@ LearnedModel::LearnedModel(ModelScope scope, std::vector<std::string> names, For
 }
 
 namespace {
-
-// So many configurations at a time stay in the first cache while feature after feature is taken of them.
-constexpr size_t kBlock = 32;
-
-// Configurations to ask the trees about, by index, with what the analytic model said of them.
-struct Asked {
-  AnalyticTerms& terms;
-  const GemmView& v;
-  const ArchSpec& a;
-  std::span<const KernelConfig> configs;
-  std::span<const double> us;
-  std::span<const Work> works;  // of all of them, or none
-  std::span<const uint32_t> which;
-};
-
-// visit(first row, its rows) for one block of `q.which` after the other.
-template <class F>
-void in_blocks(const Asked& q, const F& visit) {
-  thread_local std::vector<Work> works;
-  thread_local std::vector<FeatureInput> rows;
-  const FeatureView view(q.v, q.a);
-  std::optional<GemmView> columns;
-  std::optional<FeatureView> view_of_columns;
-  if (q.v.b_prepacked &&
-      std::ranges::any_of(q.which, [&](uint32_t i) { return packs_columns(q.configs[i]); }))
-    view_of_columns.emplace(columns.emplace(with_packed_columns(q.v)), q.a);
-  thread_local std::vector<GroupsShape> groups;
-  works.reserve(kBlock);
-  rows.reserve(kBlock);
-  groups.reserve(kBlock);
-  for (size_t first = 0; first < q.which.size(); first += kBlock) {
-    works.clear();
-    rows.clear();
-    groups.clear();
-    for (const uint32_t i : q.which.subspan(first, std::min(kBlock, q.which.size() - first))) {
-      const KernelConfig& c = q.configs[i];
-      const Work& w = q.works.empty() ? works.emplace_back(q.terms.work(c)) : q.works[i];
-      const bool by_groups = c.family_id() == Family::cpu_groups;
-      rows.emplace_back(view_of_columns && packs_columns(c) ? *view_of_columns : view, c, w, q.us[i],
-                        by_groups ? &groups.emplace_back(groups_shape(q.v, c)) : nullptr);
-    }
-    visit(first, std::span<const FeatureInput>(rows));
-  }
-}
 
 // The analytic model's word on all. `works` comes back filled where the prediction is made of them.
 void predict_analytic(AnalyticTerms& terms, const ArchSpec& a, std::span<const KernelConfig> configs,
@@ -176,8 +133,7 @@ class LearnedModel::Asking {
       begin(which);
       finish(which);
     });
-    put_others_behind();
-    place_unseen();
+    place_others();
   }
 
   void few() {
@@ -193,8 +149,7 @@ class LearnedModel::Asking {
     for (const uint32_t r : m_.kept) us_[m_.order[r]] = m_.begun[r];
     keep(begun <= Forest::kRows);
     finish(m_.order);
-    put_others_behind();
-    place_unseen();
+    place_others();
   }
 
  private:
@@ -237,8 +192,9 @@ class LearnedModel::Asking {
     for (const auto& [i, us] : m_.unseen) us_[i] = us;
   }
 
-  // Predictions of those that were not asked.
-  void put_others_behind() {
+  // Predictions of those that were not asked: behind all that were; of families that the model has not seen,
+  // to the choice as the analytic model has it.
+  void place_others() {
     if (m_.order.size() == us_.size()) return;
     double last = 0;
     for (const uint32_t i : m_.order) last = std::max(last, us_[i]);
@@ -249,11 +205,6 @@ class LearnedModel::Asking {
       else
         us_[i] = std::max(us_[i], last);
     }
-  }
-
-  // What is of a family that the model has not seen is to the choice among the others as the analytic model
-  // has it.
-  void place_unseen() {
     for (const auto& [i, us] : m_.unseen) us_[i] = us * best_.correction;
   }
 
