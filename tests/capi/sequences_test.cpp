@@ -347,7 +347,8 @@ class Sequence {
   void build() {
     tsr_dispatcher* d = any_dispatcher();
     if (!d) return;
-    const std::string good = std::string(kProblems[0]) + "\n# none\n\n";
+    std::string good = kProblems[0];
+    good += "\n# none\n\n";
     size_t calls = 0;
     const auto count = [](void* user, size_t done, size_t total, const char*) {
       *static_cast<size_t*>(user) += done <= total;

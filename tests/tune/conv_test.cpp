@@ -81,15 +81,19 @@ class Kernels {
 // Units of cpu_groups are for one filter each: one problem in these many takes them.
 constexpr int64_t kWalked = 16;
 
+// Two tiles with vectors of 8 lanes and two with vectors of 16, which every type has.
+bool is_one_of_few(const KernelConfig& c) {
+  if (c.family_id() == Family::cpu_amx) return c.tile_m == 32 && !c.swap_ab;
+  constexpr std::pair<int, int> kTiles[] = {{4, 8}, {3, 24}, {8, 16}, {4, 32}};
+  return c.family_id() == Family::cpu_packed &&
+         std::count(std::begin(kTiles), std::end(kTiles), std::pair<int, int>(c.tile_m, c.tile_n));
+}
+
 // Of the legal configurations one of a few tiles: compiling all would take the time of many problems.
 KernelConfig some_config(Random& r, const GemmView& v, const ArchSpec& arch) {
   std::vector<KernelConfig> gather, walk, legal = legal_configs(v, arch);
   for (const KernelConfig& c : legal) {
-    const bool tile = c.family_id() == Family::cpu_amx
-                          ? c.tile_m == 32 && !c.swap_ab
-                          : (c.tile_m == 8 && c.tile_n == 16) || (c.tile_m == 4 && c.tile_n == 32);
-    if ((c.family_id() == Family::cpu_packed || c.family_id() == Family::cpu_amx) && tile)
-      gather.push_back(c);
+    if (is_one_of_few(c)) gather.push_back(c);
     if (c.family_id() == Family::cpu_groups) walk.push_back(c);
   }
   const auto& few = r.one_in(kWalked) && !walk.empty() ? walk : gather;

@@ -148,11 +148,11 @@ PackedPlan::Grid PackedPlan::choose_grid(const GemmView& view, int64_t others, i
   constexpr int64_t kMostRounds = 8;
   const int64_t most_tiles = std::max<int64_t>(view.m / tile_m, 1), panels = ceil_div(n, tile_n);
   const auto cost = [&](const Grid& grid) {
-    const double rows = static_cast<double>(round_up(ceil_div(view.m, grid.m), tile_m)),
-                 cols = static_cast<double>(ceil_div(panels, grid.n) * tile_n);
+    const double height = static_cast<double>(round_up(ceil_div(view.m, grid.m), tile_m)),
+                 width = static_cast<double>(ceil_div(panels, grid.n) * tile_n);
     return static_cast<double>(ceil_div(others * grid.m * grid.n, threads)) *
-           (rows * cols + (view.b_prepacked ? kReadCost : kPackCost) * cols +
-            (pack_a ? kPackCost : kReadCost) * rows);
+           (height * width + (view.b_prepacked ? kReadCost : kPackCost) * width +
+            (pack_a ? kPackCost : kReadCost) * height);
   };
   Grid best{1, 1};
   double worth = cost(best);
