@@ -32,6 +32,8 @@ CacheLevel read_level(const Json& j, bool sized) {
   CacheLevel out;
   if (sized) out.bytes = read_count(m.at("bytes"), 1);
   out.bytes_per_cycle = read_number(m.at("bytes_per_cycle"), 0.01);
+  if (const Json* share = sized ? m.find("bytes_per_core") : nullptr)
+    out.bytes_per_core = read_count(*share, 1);
   m.finish();
   return out;
 }
@@ -39,7 +41,9 @@ CacheLevel read_level(const Json& j, bool sized) {
 Json write_level(const CacheLevel& l, bool sized) {
   Json out = Json::object();
   if (sized) out.set("bytes", l.bytes);
-  return out.set("bytes_per_cycle", l.bytes_per_cycle);
+  out.set("bytes_per_cycle", l.bytes_per_cycle);
+  if (l.bytes_per_core) out.set("bytes_per_core", l.bytes_per_core);
+  return out;
 }
 
 // The operand types of a row of instructions: "bf16 bf16 f32" is A, B and accumulator.

@@ -43,6 +43,7 @@ struct Instruction {
 struct CacheLevel {
   int64_t bytes = 0;
   double bytes_per_cycle = 0;  // read bandwidth
+  int64_t bytes_per_core = 0;  // that one core can count on while others work; 0: all of them
 
   bool operator==(const CacheLevel&) const = default;
 };

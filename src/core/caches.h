@@ -1,6 +1,8 @@
 // What several kernels ask of an architecture's caches.
 #pragma once
 
+#include <algorithm>
+
 #include "core/arch_spec.h"
 #include "core/gemm_view.h"
 
@@ -15,14 +17,20 @@ inline bool last_level_is_fast(const ArchSpec& arch) {
 // last-level cache comes at some two bytes a cycle (measured between cores of an Emerald Rapids).
 inline double cycles_of_others(const ArchSpec& arch) { return last_level_is_fast(arch) ? 0.5 : 2; }
 
+// Bytes of the last-level cache that a core can count on: those of others use it too, and they may be of
+// other virtual machines.
+inline int64_t own_last_level(const ArchSpec& arch) {
+  return arch.l3.bytes_per_core ? std::min(arch.l3.bytes_per_core, arch.l3.bytes) : arch.l3.bytes;
+}
+
 // Whether so many bytes are more than the last-level cache keeps of one operand beside the others.
 inline bool past_caches(int64_t bytes, const ArchSpec& arch) { return bytes > arch.l3.bytes / 2; }
 
 // Whether the result is not worth reading its lines before they are written: it is more than the last-level
 // cache keeps, or is driven out of that cache by the operands. A slow one is shared by many cores.
 inline bool result_past_caches(const GemmView& v, const ArchSpec& arch) {
-  const double own = static_cast<double>(arch.l3.bytes) / (last_level_is_fast(arch) ? 1 : 2);
-  return past_caches(v.c.extent * bytes_of(v.c.type), arch) || v.bytes_met() > own;
+  const double own = static_cast<double>(own_last_level(arch)) / (last_level_is_fast(arch) ? 1 : 2);
+  return v.c.extent * bytes_of(v.c.type) > own_last_level(arch) / 2 || v.bytes_met() > own;
 }
 
 }  // namespace tessera

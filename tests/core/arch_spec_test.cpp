@@ -111,8 +111,27 @@ TEST(ArchSpec, RefusesBrokenFiles) {
   refused(changed("x86_avx2", "\"name\": \"fma\"", "\"name\": \"fma\", \"speed\": 1"), "unknown key 'speed'");
   refused(changed("x86_avx2", "\"vector_bits\": 256", "\"vector_bits\": 384"), "not a power of two");
   refused(changed("x86_avx2", "\"l1\": {", "\"l1\": {\"ways\": 8, "), "l1: unknown key 'ways'");
+  refused(changed("x86_zen3", "\"bytes_per_core\": 4194304", "\"bytes_per_core\": 0"),
+          "l3: bytes_per_core: 0");
+  refused(changed("x86_zen3", "\"bytes_per_core\": 4194304", "\"bytes_per_core\": 41943040"),
+          "bytes_per_core: more than the cache's bytes");
   refused(changed("x86_avx2", "\"dram\": {\"bytes_per_cycle\": ", "\"dram\": {\"bytes_per_cycle\": 1000"),
           "dram: faster than a cache");
+}
+
+TEST(ArchSpec, ACoreCountsOnItsShareOfTheLastLevel) {
+  ArchSpec arch = find_arch("x86_zen3");
+  EXPECT_EQ(own_last_level(arch), arch.l3.bytes_per_core);
+  arch.l3.bytes = 1 << 20;  // as detection may say
+  EXPECT_EQ(own_last_level(arch), 1 << 20);
+  arch = find_arch("x86_avx2");
+  EXPECT_EQ(own_last_level(arch), arch.l3.bytes);
+  // What both are like but for their share: a result that one of them keeps goes past the other's.
+  const GemmView v = lower(Problem::parse("gemm m=1024 n=768 k=16 dtype=f32 layout=rrr"));
+  arch = find_arch("x86_zen3");
+  EXPECT_TRUE(result_past_caches(v, arch));
+  arch.l3.bytes_per_core = 0;
+  EXPECT_FALSE(result_past_caches(v, arch));
 }
 
 TEST(ArchSpec, TakesWhatItLacksFromTheOneItIsLike) {
