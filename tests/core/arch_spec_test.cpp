@@ -9,7 +9,10 @@
 
 #include "base/embedded.h"
 #include "base/text.h"
+#include "core/caches.h"
+#include "core/gemm_view.h"
 #include "tessera/error.h"
+#include "tessera/problem.h"
 
 namespace tessera {
 namespace {
@@ -111,8 +114,7 @@ TEST(ArchSpec, RefusesBrokenFiles) {
   refused(changed("x86_avx2", "\"name\": \"fma\"", "\"name\": \"fma\", \"speed\": 1"), "unknown key 'speed'");
   refused(changed("x86_avx2", "\"vector_bits\": 256", "\"vector_bits\": 384"), "not a power of two");
   refused(changed("x86_avx2", "\"l1\": {", "\"l1\": {\"ways\": 8, "), "l1: unknown key 'ways'");
-  refused(changed("x86_zen3", "\"bytes_per_core\": 4194304", "\"bytes_per_core\": 0"),
-          "l3: bytes_per_core: 0");
+  refused(changed("x86_zen3", "\"bytes_per_core\": 4194304", "\"bytes_per_core\": 0"), "l3: 0 is not in 1");
   refused(changed("x86_zen3", "\"bytes_per_core\": 4194304", "\"bytes_per_core\": 41943040"),
           "bytes_per_core: more than the cache's bytes");
   refused(changed("x86_avx2", "\"dram\": {\"bytes_per_cycle\": ", "\"dram\": {\"bytes_per_cycle\": 1000"),
