@@ -72,9 +72,16 @@ def floor_us(row, arch):
     bytes_moved = width * g * (pixels * c + points * k + math.prod(taps) * c * k)
     rates = [i["flops_per_cycle"] for i in arch["instructions"]
              if any(t.split()[0] == dtype for t in i["types"]) and (i["name"] == "fma" or c > 1)]
-    level = next((arch[name] for name in ("l1", "l2", "l3") if bytes_moved <= arch[name]["bytes"]), arch["dram"])
+    holds = lambda level: bytes_moved <= level.get("bytes_per_core", level["bytes"])
+    level = next((arch[name] for name in ("l1", "l2", "l3") if holds(arch[name])), arch["dram"])
     cycles = max(2 * points * math.prod(taps) * g * c * k / max(rates), bytes_moved / level["bytes_per_cycle"])
     return cycles / arch["clock_ghz"] / 1e3
+
+
+def read_arch(path):
+    """An architecture's file, with what it is like where it lacks a key."""
+    arch = json.loads(path.read_text())
+    return {**read_arch(path.with_name(arch["like"] + ".json")), **arch} if "like" in arch else arch
 
 
 def titles(paths):
@@ -158,8 +165,7 @@ def main():
         return
     files = [read(p) for p in o.paths]
     if o.floor:
-        with open(o.floor) as file:
-            print_floors(files, o.paths, json.load(file))
+        print_floors(files, o.paths, read_arch(pathlib.Path(o.floor)))
     elif o.worst:
         print_worst(files, o.worst)
     elif o.summary:

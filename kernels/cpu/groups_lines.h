@@ -82,39 +82,49 @@ struct GroupsLines {
     }
   }
 
-  // Registers are few, and lanes take their own channels: of a pixel one vector is read at a time, and where
+  // Registers are few, and no vector of a pixel takes what another one does: one is read at a time, and where
   // the weights of all of them do not fit beside the sums, a line is gone through once for each.
-  static constexpr bool kOneVector = kFewRegisters && M::kBeside && !M::kPairs;
-  static constexpr int kVectors = (B + kTaps) * V + 1 <= 16 ? V : 1;
+  static constexpr bool kOneVector = kFewRegisters && (M::kBeside || (M::kChosen && !M::kShared)) &&
+                                     !M::kPairs && !M::kWords && M::kAtOnce == 1;
+  static constexpr int kVectors = (B + kTaps + M::kChosen) * V + 1 <= 16 ? V : 1;
 
   template <bool kEdge, bool kWhole>
   static TSR_INLINE void add_line(const Job& at, const char* line, const float* taps, F (&acc)[B][V]) {
     const Chunk& chunk = *at.chunk;
-    each<V / kVectors>([&](auto gi) __attribute__((always_inline)) {
-      constexpr int g = decltype(gi)::value * kVectors;
-      F w[kTaps][kVectors];
-      each<kTaps * kVectors>([&](auto k) __attribute__((always_inline)) {
-        F weight = load_whole<F>(taps + (k.value / kVectors * V + g + k.value % kVectors) * L);
-        hold(weight);
-        w[k.value / kVectors][k.value % kVectors] = weight;
-      });
-      const char* p = line;
-      TSR_UNROLL for (int col = 0; col < kColumns.kCount; ++col) {
-        const char* from = p;
-        p += at.pixel;
-        hold(p);
-        if (!kColumns.used[col] || (kEdge && !within(at.in_col + col, at.in_w))) continue;
-        each<kVectors>([&](auto vi) __attribute__((always_inline)) {
-          constexpr int v = g + decltype(vi)::value;
-          F x = Load::template floats<M::kIn, kWhole>(from + M::offset(chunk, v), chunk.part[v][0]);
-          hold(x);
-          TSR_UNROLL for (int t = 0; t < kTaps; ++t) {
-            const int b = kColumns.met[col][t];
-            if (b >= 0) M::multiply(acc[b][v], x, w[t][vi.value]);
-          }
+    U step{};  // what it adds to the indices of the first channels
+#pragma GCC unroll 1
+    for (int c = 0; c < M::kSteps; ++c, taps += kSlot) {
+      each<V / kVectors>([&](auto gi) __attribute__((always_inline)) {
+        constexpr int g = decltype(gi)::value * kVectors;
+        F w[kTaps][kVectors];
+        each<kTaps * kVectors>([&](auto k) __attribute__((always_inline)) {
+          F weight = load_whole<F>(taps + (k.value / kVectors * V + g + k.value % kVectors) * L);
+          hold(weight);
+          w[k.value / kVectors][k.value % kVectors] = weight;
         });
-      }
-    });
+        U index[kVectors];
+        each<kVectors>([&](auto v) __attribute__((always_inline)) {
+          if constexpr (M::kChosen)
+            index[v.value] = M::kSteps > 1 ? chunk.index[g + v.value] + step : chunk.index[g + v.value];
+        });
+        const char* p = line;
+        TSR_UNROLL for (int col = 0; col < kColumns.kCount; ++col) {
+          const char* from = p;
+          p += at.pixel;
+          hold(p);
+          if (!kColumns.used[col] || (kEdge && !within(at.in_col + col, at.in_w))) continue;
+          each<kVectors>([&](auto vi) __attribute__((always_inline)) {
+            constexpr int v = g + decltype(vi)::value;
+            const F x = Load::template vector<kWhole, v>(from, chunk, index[vi.value]);
+            TSR_UNROLL for (int t = 0; t < kTaps; ++t) {
+              const int b = kColumns.met[col][t];
+              if (b >= 0) M::multiply(acc[b][v], x, w[t][vi.value]);
+            }
+          });
+        }
+      });
+      if constexpr (M::kChosen) step += M::kNext;
+    }
   }
 
   // The same of any lanes, channel by channel of a group.

@@ -15,8 +15,15 @@ struct GroupsLoad {
   using I = typename M::I;
   static constexpr int L = M::L, V = M::V;
 
+  // Each lane from the four that it is one of.
+  static TSR_INLINE F choose_in_place(F x, U index) {
+    F out;
+    asm("vpermilps %2, %1, %0" : "=x"(out) : "x"(x), "x"(index));
+    return out;
+  }
   static TSR_INLINE F choose(F x, U index) {
     F out;
+    if constexpr (M::kInPlace) return choose_in_place(x, index);
 #ifdef __AVX512F__
     if constexpr (L == 16) {
       asm("vpermps %1, %2, %0" : "=v"(out) : "v"(x), "v"(index));
@@ -90,6 +97,20 @@ struct GroupsLoad {
       return load_low<M::kNarrow, U>(p);
     }
   }
+  // As few as fit 128 bits, in both of a vector's.
+  static TSR_INLINE F repeated(const char* p) {
+    static_assert(M::kRepeats);
+    struct __attribute__((packed, may_alias)) Memory {
+      char bytes[M::kNarrow];
+    };
+    F x;
+    if constexpr (M::kNarrow == 8) {
+      asm("vbroadcastsd %1, %0" : "=x"(x) : "m"(*reinterpret_cast<const Memory*>(p)));
+    } else {
+      asm("vbroadcastf128 %1, %0" : "=x"(x) : "m"(*reinterpret_cast<const Memory*>(p)));
+    }
+    return x;
+  }
 
   // One element in all lanes.
   template <Type kType>
@@ -152,6 +173,51 @@ struct GroupsLoad {
     });
   }
 
+  // Vector v of a pixel, `index` saying which channel of each group; words of two channels are not split.
+  template <bool kWhole, int v>
+  static TSR_INLINE F vector(const char* p, const typename M::Chunk& chunk, U index) {
+    F x;
+    if constexpr (M::kAlike) {
+      const char* from = M::kSpread ? p + M::offset(chunk, v) : p;
+      if constexpr (M::kFolds == 2) return spread_two_words(from);
+      if constexpr (M::kDot) return spread_word(from);
+      x = spread<M::kIn>(from);
+    } else {
+      const char* from = p + M::offset(chunk, v);
+      const Part(&part)[M::kReads] = chunk.part[v];
+      if constexpr (M::kHalves) {
+        const auto read = [&](int i) __attribute__((always_inline)) {
+          return choices<kWhole>(from + i * M::kBytes, part[i]);
+        };
+        if constexpr (M::kReads == 1) {
+          x = choose_halves(read(0), index);
+        } else {
+          x = choose_halves(read(0), read(1), index);
+        }
+      } else {
+        const auto read = [&](int i) __attribute__((always_inline)) {
+          if constexpr (M::kNarrow > 0 && kWhole) return as_float<L>(choices<true>(from, part[i]));
+          return floats<M::kIn, kWhole>(from + i * M::kBytes, part[i]);
+        };
+        if constexpr (!M::kChosen) {
+          x = read(0);
+        } else if constexpr (M::kRepeats && kWhole) {
+          x = choose_in_place(repeated(from), index);
+        } else if constexpr (M::kReads == 1) {
+          x = choose(read(0), index);
+        } else if constexpr (M::kReads == 2) {
+          x = choose(read(0), read(1), index);
+        } else if constexpr (M::kReads == 3) {
+          x = choose(read(0), read(1), read(2), index);
+        } else {
+          x = choose(read(0), read(1), read(2), read(3), index);
+        }
+      }
+    }
+    hold(x);
+    return x;
+  }
+
   // The vectors of one pixel, `begin` behind its first channel; `index` says which channel of each group.
   template <bool kWhole>
   static TSR_INLINE void load(F (*channels)[V], const char* p, const typename M::Chunk& chunk,
@@ -171,18 +237,8 @@ struct GroupsLoad {
         each<M::kAtOnce>([&](auto c) __attribute__((always_inline)) {
           channels[c.value][v] = channels[c.value][v - 1];
         });
-      } else if constexpr (M::kAlike) {
-        const char* from = M::kSpread ? p + M::offset(chunk, v) : p;
-        if constexpr (M::kFolds == 2) {
-          x[v] = spread_two_words(from);
-        } else if constexpr (M::kDot) {
-          x[v] = spread_word(from);
-        } else if constexpr (M::kAtOnce == 2) {
-          split(spread_word(from), channels[0][v], channels[1][v]);
-        } else {
-          x[v] = spread<M::kIn>(from);
-          hold(x[v]);
-        }
+      } else if constexpr (M::kAlike && M::kFolds == 1 && !M::kDot && M::kAtOnce == 2) {
+        split(spread_word(M::kSpread ? p + M::offset(chunk, v) : p), channels[0][v], channels[1][v]);
       } else if constexpr (M::kPairs) {
         if constexpr (v % 2 == 0) {
           const U u = kWhole ? load_whole<U>(p + M::offset(chunk, v))
@@ -192,35 +248,7 @@ struct GroupsLoad {
       } else if constexpr (M::kShared && v > 0) {
         x[v] = x[0];
       } else {
-        const char* from = p + M::offset(chunk, v);
-        const Part(&part)[M::kReads] = chunk.part[v];
-        if constexpr (M::kHalves) {
-          const auto read = [&](int i) __attribute__((always_inline)) {
-            return choices<kWhole>(from + i * M::kBytes, part[i]);
-          };
-          if constexpr (M::kReads == 1) {
-            x[v] = choose_halves(read(0), index[v]);
-          } else {
-            x[v] = choose_halves(read(0), read(1), index[v]);
-          }
-        } else {
-          const auto read = [&](int i) __attribute__((always_inline)) {
-            if constexpr (M::kNarrow > 0 && kWhole) return as_float<L>(choices<true>(from, part[i]));
-            return floats<M::kIn, kWhole>(from + i * M::kBytes, part[i]);
-          };
-          if constexpr (!M::kChosen) {
-            x[v] = read(0);
-          } else if constexpr (M::kReads == 1) {
-            x[v] = choose(read(0), index[v]);
-          } else if constexpr (M::kReads == 2) {
-            x[v] = choose(read(0), read(1), index[v]);
-          } else if constexpr (M::kReads == 3) {
-            x[v] = choose(read(0), read(1), read(2), index[v]);
-          } else {
-            x[v] = choose(read(0), read(1), read(2), read(3), index[v]);
-          }
-        }
-        hold(x[v]);
+        x[v] = vector<kWhole, v>(p, chunk, index[v]);
       }
     });
   }

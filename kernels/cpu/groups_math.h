@@ -98,6 +98,11 @@ struct GroupsMath {
     const int reach = kReach * (kDot ? 4 : kInSize);
     return reach <= 8 ? 8 : reach <= 16 ? 16 : reach <= 32 && L == 16 ? 32 : 0;
   }();
+  // Lanes choose from their own 128 bits alone: few elements are read into all of these, or groups lie in them.
+  // One operation, where AMD's processors take two to choose from a whole vector of 256.
+  static constexpr bool kRepeats = L == 8 && (kNarrow == 8 || kNarrow == 16),
+                        kInPlace =
+                            L == 8 && kChosen && kReads == 1 && !kDot && kInner == kOuter && 4 % kOuter == 0;
   // What the next channel of the same group adds to an index.
   static constexpr unsigned kNext = kHalves ? 1u << 16 : 1u;
   // Steps along the channels of the operand read that are taken together.
@@ -129,7 +134,7 @@ struct GroupsMath {
   // First channel of a chunk. The last one is moved back where that spares it masks.
   static TSR_INLINE long long first_channel(const GroupsArgs& args, long long chunk) {
     const long long o = chunk * kChannels, last = outer_channels(args) - kChannels;
-    return !kChosen && last >= 0 ? least(o, last) : o;
+    return !kTurned && last >= 0 ? least(o, last) : o;
   }
 
   // Of the columns that a tile of columns reads, the first one's distance from where the first column of the

@@ -88,9 +88,7 @@ void check_arch(const ArchSpec& a) {
       }
     }
   }
-  for (const CacheLevel* level : {&a.l1, &a.l2, &a.l3}) {
-    if (level->bytes_per_core > level->bytes) bad_value("bytes_per_core: more than the cache's bytes");
-  }
+  if (a.l3.bytes_per_core > a.l3.bytes) bad_value("l3: bytes_per_core: more than the cache's bytes");
   const int l1_count = a.backend == BackendKind::cpu ? 1 : a.compute_units;
   if (a.dram.bytes_per_cycle > std::min(a.l1.bytes_per_cycle * l1_count, a.l2.bytes_per_cycle)) {
     bad_value("dram: faster than a cache");

@@ -27,20 +27,23 @@ Json write_words(const std::vector<T>& values, std::string_view knob) {
   return out;
 }
 
-CacheLevel read_level(const Json& j, bool sized) {
+// What a level of memory says of its size: nothing (DRAM), its bytes, or also those that one core can count on.
+enum class LevelSize { none, whole, shared };
+
+CacheLevel read_level(const Json& j, LevelSize size) {
   Members m(j);
   CacheLevel out;
-  if (sized) out.bytes = read_count(m.at("bytes"), 1);
+  if (size != LevelSize::none) out.bytes = read_count(m.at("bytes"), 1);
   out.bytes_per_cycle = read_number(m.at("bytes_per_cycle"), 0.01);
-  if (const Json* share = sized ? m.find("bytes_per_core") : nullptr)
+  if (const Json* share = size == LevelSize::shared ? m.find("bytes_per_core") : nullptr)
     out.bytes_per_core = read_count(*share, 1);
   m.finish();
   return out;
 }
 
-Json write_level(const CacheLevel& l, bool sized) {
+Json write_level(const CacheLevel& l, LevelSize size) {
   Json out = Json::object();
-  if (sized) out.set("bytes", l.bytes);
+  if (size != LevelSize::none) out.set("bytes", l.bytes);
   out.set("bytes_per_cycle", l.bytes_per_cycle);
   if (l.bytes_per_core) out.set("bytes_per_core", l.bytes_per_core);
   return out;
@@ -222,10 +225,10 @@ Key strings_key(std::string_view name, Needed needed, std::vector<std::string> A
           }};
 }
 
-Key level_key(std::string_view name, Needed needed, CacheLevel ArchSpec::*member, bool sized) {
-  return {name, needed, [=](ArchSpec& a, const Json& j) { a.*member = read_level(j, sized); },
+Key level_key(std::string_view name, Needed needed, CacheLevel ArchSpec::*member, LevelSize size) {
+  return {name, needed, [=](ArchSpec& a, const Json& j) { a.*member = read_level(j, size); },
           [=](const ArchSpec& a) {
-            return (a.*member).bytes_per_cycle == 0 ? Json() : write_level(a.*member, sized);
+            return (a.*member).bytes_per_cycle == 0 ? Json() : write_level(a.*member, size);
           }};
 }
 
@@ -285,10 +288,10 @@ const std::vector<Key>& keys() {
          a.f8_encoding = names[read_word(j, names)];
        },
        [](const ArchSpec& a) { return a.f8_encoding.empty() ? Json() : Json(a.f8_encoding); }},
-      level_key("l1", always, &ArchSpec::l1, true),
-      level_key("l2", always, &ArchSpec::l2, true),
-      level_key("l3", optional, &ArchSpec::l3, true),
-      level_key("dram", always, &ArchSpec::dram, false),
+      level_key("l1", always, &ArchSpec::l1, LevelSize::whole),
+      level_key("l2", always, &ArchSpec::l2, LevelSize::whole),
+      level_key("l3", optional, &ArchSpec::l3, LevelSize::shared),
+      level_key("dram", always, &ArchSpec::dram, LevelSize::none),
       {"wave_grids", optional,
        [](ArchSpec& a, const Json& j) {
          for (const Json& t : j.items()) a.wave_grids.push_back(read_triple(t));

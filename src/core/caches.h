@@ -23,14 +23,18 @@ inline int64_t own_last_level(const ArchSpec& arch) {
   return arch.l3.bytes_per_core ? std::min(arch.l3.bytes_per_core, arch.l3.bytes) : arch.l3.bytes;
 }
 
-// Whether so many bytes are more than the last-level cache keeps of one operand beside the others.
-inline bool past_caches(int64_t bytes, const ArchSpec& arch) { return bytes > arch.l3.bytes / 2; }
+// Whether so many bytes of one operand are more than a cache keeps of it beside the others.
+inline bool past_cache(int64_t bytes, int64_t cache) { return bytes > cache / 2; }
+
+// The same of all of the last-level cache.
+inline bool past_caches(int64_t bytes, const ArchSpec& arch) { return past_cache(bytes, arch.l3.bytes); }
 
 // Whether the result is not worth reading its lines before they are written: it is more than the last-level
 // cache keeps, or is driven out of that cache by the operands. A slow one is shared by many cores.
 inline bool result_past_caches(const GemmView& v, const ArchSpec& arch) {
-  const double own = static_cast<double>(own_last_level(arch)) / (last_level_is_fast(arch) ? 1 : 2);
-  return v.c.extent * bytes_of(v.c.type) > own_last_level(arch) / 2 || v.bytes_met() > own;
+  const int64_t own = own_last_level(arch);
+  return past_cache(v.c.extent * bytes_of(v.c.type), own) ||
+         v.bytes_met() > static_cast<double>(own) / (last_level_is_fast(arch) ? 1 : 2);
 }
 
 }  // namespace tessera

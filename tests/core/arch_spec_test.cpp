@@ -116,7 +116,9 @@ TEST(ArchSpec, RefusesBrokenFiles) {
   refused(changed("x86_avx2", "\"l1\": {", "\"l1\": {\"ways\": 8, "), "l1: unknown key 'ways'");
   refused(changed("x86_zen3", "\"bytes_per_core\": 4194304", "\"bytes_per_core\": 0"), "l3: 0 is not in 1");
   refused(changed("x86_zen3", "\"bytes_per_core\": 4194304", "\"bytes_per_core\": 41943040"),
-          "bytes_per_core: more than the cache's bytes");
+          "l3: bytes_per_core: more than the cache's bytes");
+  refused(changed("x86_zen3", "\"l2\": {", "\"l2\": {\"bytes_per_core\": 65536, "),
+          "l2: unknown key 'bytes_per_core'");
   refused(changed("x86_avx2", "\"dram\": {\"bytes_per_cycle\": ", "\"dram\": {\"bytes_per_cycle\": 1000"),
           "dram: faster than a cache");
 }
