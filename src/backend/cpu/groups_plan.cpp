@@ -31,12 +31,13 @@ struct Planner {
                                                                x.positions * s.outer * bytes_of(v.b.type));
   }
 
-  // A fast last-level cache needs no asking ahead, while its share holds the operands: lines asked for in
-  // vain hold up those that are waited for. Planes that were met long ago are lost from it sooner. A slow one
-  // does as soon as L2 does not hold them; what is read in order, as forward, the processor sees coming where
-  // half of it is in L2 still.
+  // A fast last-level cache needs no asking ahead, while it holds the operands: lines asked for in vain hold
+  // up those that are waited for. Of one that is all a core's own, a part does that; planes that were met
+  // long ago are lost from it sooner. A slow one does as soon as L2 does not hold them; what is read in order,
+  // as forward, the processor sees coming where half of it is in L2 still.
   bool fetch() const {
-    const double held = !s.gradient ? 1.0 / 3 : z.taps > 1 ? 1.0 / 4 : 3.0 / 8;
+    const double part = !s.gradient ? 1.0 / 3 : z.taps > 1 ? 1.0 / 4 : 3.0 / 8,
+                 held = a.l3.bytes_per_core ? 1 : part;
     const double in_l2 = static_cast<double>(a.l2.bytes) * (forward() ? 2 : 1);
     return v.bytes() > (slow ? in_l2 : static_cast<double>(own_last_level(a)) * held);
   }

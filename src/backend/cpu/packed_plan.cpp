@@ -122,8 +122,10 @@ tsr::FarC PackedPlan::how_far_c(const GemmView& view, const ArchSpec& arch) cons
   return soon && !past ? tsr::kFarIgnored : tsr::kFarFetched;
 }
 
+// A core's share of the last-level cache holds twice as much while others leave theirs.
 bool PackedPlan::c_past_caches(const GemmView& view, const ArchSpec& arch) const {
-  return past_caches(most_m * view.c.row_stride * bytes_of(view.c.type), arch);
+  const int64_t bytes = most_m * view.c.row_stride * bytes_of(view.c.type);
+  return past_caches(bytes, arch) || bytes > 2 * own_last_level(arch);
 }
 
 // Rows of such a C that are no lines: lines would be read before parts of them are written, for longer than
