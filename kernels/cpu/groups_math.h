@@ -101,8 +101,8 @@ struct GroupsMath {
   // Lanes choose from their own 128 bits alone: few elements are read into all of these, or groups lie in them.
   // One operation, where AMD's processors take two to choose from a whole vector of 256.
   static constexpr bool kRepeats = L == 8 && (kNarrow == 8 || kNarrow == 16),
-                        kInPlace =
-                            L == 8 && kChosen && kReads == 1 && !kDot && kInner == kOuter && 4 % kOuter == 0;
+                        kInPlace = L == 8 && kChosen && kReads == 1 && !kWords && !kDot && kInner == kOuter &&
+                                   4 % kOuter == 0;
   // What the next channel of the same group adds to an index.
   static constexpr unsigned kNext = kHalves ? 1u << 16 : 1u;
   // Steps along the channels of the operand read that are taken together.

@@ -49,6 +49,14 @@ TEST_P(GroupsTest, SeveralChannelsPerGroup) {
   everywhere("n=2 g=37 c=1 k=3 in=23x22 filter=5x3 pad=2x0 dtype=bf16");
 }
 
+// Lanes choose from two to eight elements of a pixel, floats or words; the last chunk begins within a vector.
+TEST_P(GroupsTest, LanesThatChooseFromFew) {
+  for (const char* shape : {"g=11 c=2 k=2 dtype=f32", "g=7 c=4 k=4 dtype=f32", "g=13 c=1 k=2 dtype=f32",
+                            "g=5 c=1 k=9 dtype=f32", "g=7 c=2 k=4 dtype=bf16", "g=7 c=4 k=4 dtype=bf16",
+                            "g=7 c=4 k=4 dtype=f16"})
+    everywhere(std::string("n=1 in=6x9 filter=2x3 pad=0x1 ") + shape);
+}
+
 TEST_P(GroupsTest, PrepackedFilter) {
   for (const char* op : {"conv_fwd ", "conv_bwd_data "}) {
     const std::string shape = std::string(op) + "n=1 g=12 c=4 k=5 in=9x8 filter=3x3 pad=1x1 dtype=bf16";
