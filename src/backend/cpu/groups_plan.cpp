@@ -65,13 +65,16 @@ struct Planner {
   int64_t line_block() const {
     int64_t block =
         std::max<int64_t>(static_cast<int64_t>(static_cast<double>(a.l2.bytes) / 4 / line_bytes()), 2);
-    // The longer lines are on their way, the more of that cache they need. A result's chunk is worth its
-    // preparation for a few tiles.
+    // A chunk is worth its preparation for a few tiles, and a gradient's, whose sums are loaded and stored, for
+    // some more, while lines do not take long to come. The longer they do, the more of that cache they need.
+    const auto lines_of = [&](int64_t tiles) { return ceil_div(tiles, ceil_div(x.positions, s.columns)); };
     if (slow) {
       constexpr int64_t kLeastTiles = 8;
-      const int64_t tiles = ceil_div(x.positions, s.columns);
-      const int64_t least = s.gradient ? 2 : std::max<int64_t>(ceil_div(kLeastTiles, tiles), 2);
+      const int64_t least = s.gradient ? 2 : std::max<int64_t>(lines_of(kLeastTiles), 2);
       block = std::max(block / 2, std::min(least, block));
+    } else if (s.gradient) {
+      constexpr int64_t kLeastTiles = 16;
+      block = std::max(block, std::min(lines_of(kLeastTiles), lines()));
     }
     // A gradient's chunk passes over its lines once for every channel of a group that lanes take.
     if (s.gradient && s.steps > 1) {

@@ -36,6 +36,37 @@ TEST(GroupsPlan, OperandsBeyondTheCachesAreAskedForAhead) {
   EXPECT_EQ(plan(large, arch()).tile_block, 112);
 }
 
+TEST(GroupsPlan, ACoreAsksAheadFromItsShareOn) {
+  const std::string problem = "conv_fwd n=4 g=64 c=1 k=1 in=56x56 filter=3x3 pad=1x1 dtype=f32";  // 6.4 MB
+  ArchSpec a = arch();
+  EXPECT_FALSE(plan(problem, a).fetch);
+  a.l3.bytes_per_core = 4 << 20;
+  EXPECT_TRUE(plan(problem, a).fetch);
+  a.l3.bytes_per_core = 8 << 20;
+  EXPECT_FALSE(plan(problem, a).fetch);
+}
+
+TEST(GroupsPlan, GradientsOfShortLinesTakeMoreOfThem) {
+  const std::string rest = " g=2304 c=1 k=1 in=7x7 filter=3x3 pad=1x1 dtype=f32";
+  EXPECT_EQ(plan("conv_bwd_weight n=2" + rest, arch()).line_block, 8) << "of two tiles each";
+  EXPECT_EQ(plan("conv_bwd_weight n=1" + rest, arch()).line_block, 7) << "there are no more";
+  EXPECT_EQ(plan("conv_bwd_weight n=2" + rest, arch(true)).line_block, 2) << "each takes long to come";
+  EXPECT_EQ(plan("conv_fwd n=2" + rest, arch()).line_block, 2);
+}
+
+TEST(GroupsPlan, StoresThatWouldCollideDoNotPassTheCaches) {
+  const auto streams = [](int channels, const char* tile) {
+    const std::string problem = "conv_fwd n=16 g=" + std::to_string(channels) +
+                                " c=1 k=1 in=56x56 filter=3x3 pad=1x1 dtype=f32";
+    return groups_stream(lower(Problem::parse(problem)), testing_cpu::config(std::string("cpu_groups ") + tile),
+                         find_arch("x86_zen3"));
+  };
+  EXPECT_TRUE(streams(480, "tile=4x16 inst=1x8x1"));
+  EXPECT_FALSE(streams(512, "tile=4x16 inst=1x8x1"));
+  EXPECT_TRUE(streams(512, "tile=2x32 inst=1x8x1"));
+  EXPECT_FALSE(streams(1024, "tile=2x32 inst=1x8x1"));
+}
+
 TEST(GroupsPlan, StridesTakeFewColumnsAtATime) {
   const GroupsPlan p =
       plan("conv_fwd n=16 g=64 c=1 k=1 in=112x112 filter=3x3 stride=2x2 pad=1x1 dtype=f32", arch());
