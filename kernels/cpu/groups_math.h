@@ -98,8 +98,8 @@ struct GroupsMath {
     const int reach = kReach * (kDot ? 4 : kInSize);
     return reach <= 8 ? 8 : reach <= 16 ? 16 : reach <= 32 && L == 16 ? 32 : 0;
   }();
-  // Lanes choose from their own 128 bits alone: few elements are read into all of these, or groups lie in them.
-  // One operation, where AMD's processors take two to choose from a whole vector of 256.
+  // Lanes choose from their own 128 bits alone: few elements are read into all of these, or groups lie in
+  // them. One operation, where AMD's processors take two to choose from a whole vector of 256.
   static constexpr bool kRepeats = L == 8 && (kNarrow == 8 || kNarrow == 16),
                         kInPlace = L == 8 && kChosen && kReads == 1 && !kWords && !kDot && kInner == kOuter &&
                                    4 % kOuter == 0;

@@ -27,7 +27,8 @@ Json write_words(const std::vector<T>& values, std::string_view knob) {
   return out;
 }
 
-// What a level of memory says of its size: nothing (DRAM), its bytes, or also those that one core can count on.
+// What a level of memory says of its size: nothing (DRAM), its bytes, or also those that one core can count
+// on.
 enum class LevelSize { none, whole, shared };
 
 CacheLevel read_level(const Json& j, LevelSize size) {

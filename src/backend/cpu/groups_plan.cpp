@@ -33,10 +33,12 @@ struct Planner {
 
   // A fast last-level cache needs no asking ahead, while it holds the operands: lines asked for in vain hold
   // up those that are waited for. Of one that is all a core's own, a part does that; planes that were met
-  // long ago are lost from it sooner. A slow one does as soon as L2 does not hold them; what is read in order,
-  // as forward, the processor sees coming where half of it is in L2 still.
+  // long ago are lost from it sooner. A slow one does as soon as L2 does not hold them; what is read in
+  // order, as forward, the processor sees coming where half of it is in L2 still.
   bool fetch() const {
-    const double part = !s.gradient ? 1.0 / 3 : z.taps > 1 ? 1.0 / 4 : 3.0 / 8,
+    const double part = !s.gradient  ? 1.0 / 3
+                        : z.taps > 1 ? 1.0 / 4
+                                     : 3.0 / 8,
                  held = a.l3.bytes_per_core ? 1 : part;
     const double in_l2 = static_cast<double>(a.l2.bytes) * (forward() ? 2 : 1);
     return v.bytes() > (slow ? in_l2 : static_cast<double>(own_last_level(a)) * held);
@@ -65,8 +67,9 @@ struct Planner {
   int64_t line_block() const {
     int64_t block =
         std::max<int64_t>(static_cast<int64_t>(static_cast<double>(a.l2.bytes) / 4 / line_bytes()), 2);
-    // A chunk is worth its preparation for a few tiles, and a gradient's, whose sums are loaded and stored, for
-    // some more, while lines do not take long to come. The longer they do, the more of that cache they need.
+    // A chunk is worth its preparation for a few tiles, and a gradient's, whose sums are loaded and stored,
+    // for some more, while lines do not take long to come. The longer they do, the more of that cache they
+    // need.
     const auto lines_of = [&](int64_t tiles) { return ceil_div(tiles, ceil_div(x.positions, s.columns)); };
     if (slow) {
       constexpr int64_t kLeastTiles = 8;

@@ -56,10 +56,10 @@ TEST(GroupsPlan, GradientsOfShortLinesTakeMoreOfThem) {
 
 TEST(GroupsPlan, StoresThatWouldCollideDoNotPassTheCaches) {
   const auto streams = [](int channels, const char* tile) {
-    const std::string problem = "conv_fwd n=16 g=" + std::to_string(channels) +
-                                " c=1 k=1 in=56x56 filter=3x3 pad=1x1 dtype=f32";
-    return groups_stream(lower(Problem::parse(problem)), testing_cpu::config(std::string("cpu_groups ") + tile),
-                         find_arch("x86_zen3"));
+    const std::string problem =
+        "conv_fwd n=16 g=" + std::to_string(channels) + " c=1 k=1 in=56x56 filter=3x3 pad=1x1 dtype=f32";
+    return groups_stream(lower(Problem::parse(problem)),
+                         testing_cpu::config(std::string("cpu_groups ") + tile), find_arch("x86_zen3"));
   };
   EXPECT_TRUE(streams(480, "tile=4x16 inst=1x8x1"));
   EXPECT_FALSE(streams(512, "tile=4x16 inst=1x8x1"));

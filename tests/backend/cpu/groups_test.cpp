@@ -51,9 +51,9 @@ TEST_P(GroupsTest, SeveralChannelsPerGroup) {
 
 // Lanes choose from two to eight elements of a pixel, floats or words; the last chunk begins within a vector.
 TEST_P(GroupsTest, LanesThatChooseFromFew) {
-  for (const char* shape : {"g=11 c=2 k=2 dtype=f32", "g=7 c=4 k=4 dtype=f32", "g=13 c=1 k=2 dtype=f32",
-                            "g=5 c=1 k=9 dtype=f32", "g=7 c=2 k=4 dtype=bf16", "g=7 c=4 k=4 dtype=bf16",
-                            "g=7 c=4 k=4 dtype=f16"})
+  for (const char* shape :
+       {"g=11 c=2 k=2 dtype=f32", "g=7 c=4 k=4 dtype=f32", "g=13 c=1 k=2 dtype=f32", "g=5 c=1 k=9 dtype=f32",
+        "g=7 c=2 k=4 dtype=bf16", "g=7 c=4 k=4 dtype=bf16", "g=7 c=4 k=4 dtype=f16"})
     everywhere(std::string("n=1 in=6x9 filter=2x3 pad=0x1 ") + shape);
 }
 
