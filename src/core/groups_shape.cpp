@@ -128,6 +128,15 @@ void choose_lanes(GroupsShape& s, const GemmView& v, const KernelConfig& c, int6
   s.chunk = std::max<int64_t>(s.apart ? vectors / s.apart * s.outer : vectors * s.lanes, 1);
 }
 
+// Whether lines that go past the caches, so many bytes of each pixel, meet the same part of memory pixel
+// after pixel, since these lie apart by a power of two. Measured on Zen 3, where stores of 64 bytes to pixels
+// of 2 KiB, or of 128 to such of 4, take two to four times as long. A Xeon, with vectors of 512 bits, does not
+// mind.
+bool stores_collide(int64_t pixel, int64_t bytes, const ArchSpec& a) {
+  constexpr int64_t kApart = 2048;
+  return a.vector_bits == 256 && pixel % (kApart * std::max<int64_t>(bytes / kCacheLine, 1)) == 0;
+}
+
 }  // namespace
 
 GroupsShape groups_shape(const GemmView& v, const KernelConfig& c) {
@@ -187,14 +196,6 @@ bool GroupsShape::takes_lines(const GemmView& v, const ArchSpec& a, int threads)
                work = static_cast<double>(lines * axes[2].positions) / 2,
                piece = static_cast<double>(most * chunk * bytes_of(v.a.type));
   return work / at_once(lines) + others <= work * (1.2 + 512 / piece) / at_once(chunks);
-}
-
-// Whether lines that go past the caches, so many bytes of each pixel, meet the same part of memory pixel
-// after pixel, since these lie apart by a power of two. Measured on Zen 3, where stores of 64 bytes to pixels
-// of 2 KiB, or of 128 to such of 4, take two to four times as long; not with vectors of 512 bits.
-static bool stores_collide(int64_t pixel, int64_t bytes, const ArchSpec& a) {
-  constexpr int64_t kApart = 2048;
-  return a.vector_bits == 256 && pixel % (kApart * std::max<int64_t>(bytes / kCacheLine, 1)) == 0;
 }
 
 bool groups_stream(const GemmView& v, const KernelConfig& c, const ArchSpec& a) {
