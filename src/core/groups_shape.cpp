@@ -130,8 +130,8 @@ void choose_lanes(GroupsShape& s, const GemmView& v, const KernelConfig& c, int6
 
 // Whether lines that go past the caches, so many bytes of each pixel, meet the same part of memory pixel
 // after pixel, since these lie apart by a power of two. Measured on Zen 3, where stores of 64 bytes to pixels
-// of 2 KiB, or of 128 to such of 4, take two to four times as long. A Xeon, with vectors of 512 bits, does not
-// mind.
+// of 2 KiB, or of 128 to such of 4, take two to four times as long. A Xeon, with vectors of 512 bits, does
+// not mind.
 bool stores_collide(int64_t pixel, int64_t bytes, const ArchSpec& a) {
   constexpr int64_t kApart = 2048;
   return a.vector_bits == 256 && pixel % (kApart * std::max<int64_t>(bytes / kCacheLine, 1)) == 0;

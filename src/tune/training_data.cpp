@@ -186,6 +186,7 @@ TrainingData training_data(const Database& db, const std::string& arch, const st
   TrainingData out{find_arch(arch), operation, {}, {}};
   out.arch.compute_units = *seen.begin();
   out.processor = join({processors.begin(), processors.end()}, ", ");
+  int64_t slowed = 0;  // samples left out
   for (const auto& [text, measured] : problems) {
     const Problem problem = Problem::parse(text);
     const auto least = quickest.find(types_text(problem));
@@ -198,6 +199,7 @@ TrainingData training_data(const Database& db, const std::string& arch, const st
       double least_us = 0;
       for (const Sample& x : samples) {
         const bool shared = least != quickest.end() && x.anchor_us > least->second * kShared;
+        slowed += shared;
         if (shared || x.us <= 0 || x.time < last->time - kOneSession) continue;
         least_us = least_us > 0 ? std::min(least_us, x.us) : x.us;
       }
@@ -212,8 +214,12 @@ TrainingData training_data(const Database& db, const std::string& arch, const st
   if (out.problems.empty()) {
     throw Error(
         ErrorCode::bad_input,
-        "of no problem of " + operation + " two configurations were measured and ran right, in " + db.path(),
-        "let tessera sweep plan take more: --candidates guided:16");
+        "of no problem of " + operation + " two configurations were measured and ran right, in " + db.path() +
+            (slowed
+                 ? "; left out: " + std::to_string(slowed) + " taken while something else slowed the machine"
+                 : ""),
+        slowed ? "measure again when less runs beside it"
+               : "let tessera sweep plan take more: --candidates guided:16");
   }
   return out;
 }

@@ -83,6 +83,32 @@ TEST(TrainingData, TakesTheLeastOfTheLatestMeasurements) {
   EXPECT_EQ(us, (std::map<std::string, double>{{to_string(configs[0]), 5}, {to_string(configs[1]), 6}}));
 }
 
+// Times beside a slow anchor are left out; where that leaves none, the message says so.
+TEST(TrainingData, SaysWhatSlowMomentsCost) {
+  TempDir dir(temp_directory());
+  Database db(dir.path() + "/x.sqlite", Database::Mode::write);
+  const Problem problem = Problem::parse("gemm m=100 n=90 k=80 dtype=f32");
+  const auto configs = legal_configs(lower(problem), arch());
+  std::vector<Measurement> all;
+  for (const size_t i : {0, 1}) {
+    Measurement& m = all.emplace_back();
+    m.device = {"x86_avx512", 1, "made up"};
+    m.record = {
+        .problem = to_string(problem), .config = to_string(configs.at(i)), .outcome = SweepOutcome::ok};
+    m.record.best_us = m.record.median_us = 5;
+    m.record.anchor_us = i == 0 ? 10 : 16;
+    m.record.time = 1;
+    m.tool = "0";
+  }
+  db.add(all);
+  try {
+    training_data(db, "x86_avx512", "gemm");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("left out: 1 taken while"), std::string::npos) << e.what();
+  }
+}
+
 TEST(Train, LearnsWhatTheAnalyticModelDoesNotKnowAndIsReproducible) {
   if (xgboost_missing()) GTEST_SKIP() << "no XGBoost";
   const TrainingData data = made_up_data(60);
