@@ -9,7 +9,7 @@ Reads files of `tessera bench --peers onednn --csv`; one column per file. Speed 
 --floor prints how much faster than oneDNN a problem's floor is, the most that any direct kernel could show on that
 architecture, and the share of it that Tessera's time reaches. The floor is the longer of the multiplications at the
 architecture's rate (that of its widest instruction for the type; of fma where each channel is alone) and of the operands, each
-met once, at the rate of the least level of memory that holds them all.
+met once, at the rate of the least level of memory (of the last-level cache a core's share) that holds them all.
 """
 import argparse
 import csv

@@ -84,8 +84,8 @@ struct GroupsLines {
 
   // Registers are few, and no vector of a pixel takes what another one does: one is read at a time, and where
   // the weights of all of them do not fit beside the sums, a line is gone through once for each.
-  static constexpr bool kOneVector = kFewRegisters && (M::kBeside || (M::kChosen && !M::kShared)) &&
-                                     !M::kPairs && !M::kWords && M::kAtOnce == 1;
+  static constexpr bool kOneVector =
+      kFewRegisters && (M::kBeside || (M::kChosen && !M::kShared)) && !M::kPairs && M::kAtOnce == 1;
   static constexpr int kVectors = (B + kTaps + M::kChosen) * V + 1 <= 16 ? V : 1;
 
   template <bool kEdge, bool kWhole>
@@ -104,8 +104,7 @@ struct GroupsLines {
         });
         U index[kVectors];
         each<kVectors>([&](auto v) __attribute__((always_inline)) {
-          if constexpr (M::kChosen)
-            index[v.value] = M::kSteps > 1 ? chunk.index[g + v.value] + step : chunk.index[g + v.value];
+          if constexpr (M::kChosen) index[v.value] = chunk.index[g + v.value] + step;
         });
         const char* p = line;
         TSR_UNROLL for (int col = 0; col < kColumns.kCount; ++col) {

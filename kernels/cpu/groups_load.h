@@ -97,20 +97,6 @@ struct GroupsLoad {
       return load_low<M::kNarrow, U>(p);
     }
   }
-  // As few as fit 128 bits, in both of a vector's.
-  static TSR_INLINE F repeated(const char* p) {
-    static_assert(M::kRepeats);
-    struct __attribute__((packed, may_alias)) Memory {
-      char bytes[M::kNarrow];
-    };
-    F x;
-    if constexpr (M::kNarrow == 8) {
-      asm("vbroadcastsd %1, %0" : "=x"(x) : "m"(*reinterpret_cast<const Memory*>(p)));
-    } else {
-      asm("vbroadcastf128 %1, %0" : "=x"(x) : "m"(*reinterpret_cast<const Memory*>(p)));
-    }
-    return x;
-  }
 
   // One element in all lanes.
   template <Type kType>
@@ -155,6 +141,18 @@ struct GroupsLoad {
     return x;
   }
 
+  // As few as fit 128 bits, in both of a vector's.
+  static TSR_INLINE F repeated(const char* p) {
+    static_assert(M::kRepeats);
+    if constexpr (M::kNarrow == 8) return spread_two_words(p);
+    struct __attribute__((packed, may_alias)) Memory {
+      char bytes[16];
+    };
+    F x;
+    asm("vbroadcastf128 %1, %0" : "=x"(x) : "m"(*reinterpret_cast<const Memory*>(p)));
+    return x;
+  }
+
   // Words of two bf16 as floats.
   static TSR_INLINE void split(F words, F& first, F& second) {
     first = as_float<L>(as_bits<L>(words) << 16);
@@ -176,14 +174,13 @@ struct GroupsLoad {
   // Vector v of a pixel, `index` saying which channel of each group; words of two channels are not split.
   template <bool kWhole, int v>
   static TSR_INLINE F vector(const char* p, const typename M::Chunk& chunk, U index) {
+    const char* from = p + M::offset(chunk, v);
     F x;
     if constexpr (M::kAlike) {
-      const char* from = M::kSpread ? p + M::offset(chunk, v) : p;
       if constexpr (M::kFolds == 2) return spread_two_words(from);
       if constexpr (M::kDot) return spread_word(from);
       x = spread<M::kIn>(from);
     } else {
-      const char* from = p + M::offset(chunk, v);
       const Part(&part)[M::kReads] = chunk.part[v];
       if constexpr (M::kHalves) {
         const auto read = [&](int i) __attribute__((always_inline)) {
@@ -237,8 +234,8 @@ struct GroupsLoad {
         each<M::kAtOnce>([&](auto c) __attribute__((always_inline)) {
           channels[c.value][v] = channels[c.value][v - 1];
         });
-      } else if constexpr (M::kAlike && M::kFolds == 1 && !M::kDot && M::kAtOnce == 2) {
-        split(spread_word(M::kSpread ? p + M::offset(chunk, v) : p), channels[0][v], channels[1][v]);
+      } else if constexpr (M::kAlike && M::kAtOnce == 2) {
+        split(spread_word(p + M::offset(chunk, v)), channels[0][v], channels[1][v]);
       } else if constexpr (M::kPairs) {
         if constexpr (v % 2 == 0) {
           const U u = kWhole ? load_whole<U>(p + M::offset(chunk, v))

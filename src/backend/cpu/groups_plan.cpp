@@ -32,9 +32,9 @@ struct Planner {
   }
 
   // A fast last-level cache needs no asking ahead, while it holds the operands: lines asked for in vain hold
-  // up those that are waited for. Of one that is all a core's own, a part does that; planes that were met
-  // long ago are lost from it sooner. A slow one does as soon as L2 does not hold them; what is read in
-  // order, as forward, the processor sees coming where half of it is in L2 still.
+  // up those that are waited for. A core's share of it does that whole; where none is stated, a part of it
+  // does, less for planes, which were met long ago. A slow one does as soon as L2 does not hold them; what is
+  // read in order, as forward, the processor sees coming where half of it is in L2 still.
   bool fetch() const {
     const double part = !s.gradient  ? 1.0 / 3
                         : z.taps > 1 ? 1.0 / 4

@@ -13,7 +13,7 @@ namespace {
 // Lines of a C beyond L2 are fetched where a tile takes long enough for that, and it is written past the
 // caches where they do not hold it.
 TEST(PackedFar, FetchesCWhereItsTilesTakeLong) {
-  const ArchSpec arch = find_arch("x86_avx512_bf16");
+  ArchSpec arch = find_arch("x86_avx512_bf16");
   const KernelConfig c = testing_cpu::config("cpu_packed inst=1x16x2 tile=5x64");
   const auto far = [&](const char* sizes) {
     const GemmView view = lower(Problem::parse("gemm dtype=bf16 " + std::string(sizes)));
@@ -23,6 +23,10 @@ TEST(PackedFar, FetchesCWhereItsTilesTakeLong) {
   EXPECT_EQ(far("m=20800 n=256 k=256"), tsr::kFarFetched);
   EXPECT_EQ(far("m=2080000 n=256 k=12"), tsr::kFarStreamed);
   EXPECT_EQ(far("m=200 n=256 k=256"), tsr::kFarIgnored);
+  arch.l3.bytes_per_core = 8 << 20;
+  EXPECT_EQ(far("m=20800 n=256 k=12"), tsr::kFarIgnored) << "10.6 MB, not twice a core's share";
+  arch.l3.bytes_per_core = 4 << 20;
+  EXPECT_EQ(far("m=20800 n=256 k=12"), tsr::kFarStreamed);
 }
 
 // Of caches so small that rows of C are asked for ahead, or whole tiles written past the caches where rows
