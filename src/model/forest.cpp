@@ -7,11 +7,9 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kMaxDepth = 64;
-
 // Nodes of the subtree at `at`; 0 when it does not fit.
 size_t subtree(std::span<const ForestNode> nodes, size_t at, size_t depth) {
-  if (at >= nodes.size() || depth > kMaxDepth) return 0;
+  if (at >= nodes.size() || depth > Forest::kMostDepth) return 0;
   if (nodes[at].feature == ForestNode::kLeaf) return 1;
   const size_t left = subtree(nodes, at + 1, depth + 1);
   if (left == 0 || nodes[at].right != at + 1 + left) return 0;

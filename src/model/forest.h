@@ -22,6 +22,7 @@ class Forest {
  public:
   // Rows that one call of `add` takes.
   static constexpr size_t kRows = 512;
+  static constexpr size_t kMostDepth = 64;  // of forks below one another
 
   void add_tree(std::span<const ForestNode> nodes);  // Error(corrupt) when they are no tree
   size_t trees() const { return roots_.size(); }

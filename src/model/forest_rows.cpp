@@ -1,8 +1,10 @@
 #include "model/forest_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <limits>
+#include <cmath>
+#include <memory>
 
 #include "tessera/error.h"
 
@@ -117,29 +119,42 @@ void walk_rows(const ForestTables& f, const ForestScratch& s, const float* const
   walk(f, s, columns, same, rows, sums);
 }
 
-// A thread's, grown on its first call and then kept.
+// A thread's, grown on its first call and then kept. Not cleared: most of what the largest trees could take
+// is never written, and so takes no memory.
+template <class T>
+class Scratch {
+ public:
+  T* of(size_t size) {
+    if (size_ < size) {
+      items_ = std::make_unique_for_overwrite<T[]>(size);
+      size_ = size;
+    }
+    return items_.get();
+  }
+
+ private:
+  std::unique_ptr<T[]> items_;
+  size_t size_ = 0;
+};
+
 struct Memory {
-  std::vector<uint64_t> masks, fork_rows, leaf_rows;
-  std::vector<uint32_t> fork_nodes, leaf_nodes;
-  std::vector<float> values;
+  Scratch<uint64_t> masks, fork_rows, leaf_rows;
+  Scratch<uint32_t> fork_nodes, leaf_nodes;
+  Scratch<float> values;
 
   // For trees of at most so many forks and leaves.
   ForestScratch take(size_t tests, size_t forks, size_t leaves) {
     constexpr size_t kWords = ForestTables::kMostWords;
-    const auto grow = [](auto& list, size_t size) {
-      if (list.size() < size) list.resize(size);
-      return list.data();
-    };
     const size_t most_forks = forks * kForestGroup + kForestSlack,
                  most_leaves = leaves * kForestGroup + kForestSlack;
-    return {grow(masks, tests * kWords),
-            grow(fork_nodes, most_forks),
-            grow(fork_rows, most_forks * kWords),
+    return {masks.of(tests * kWords),
+            fork_nodes.of(most_forks),
+            fork_rows.of(most_forks * kWords),
             most_forks,
-            grow(leaf_nodes, most_leaves),
-            grow(leaf_rows, most_leaves * kWords),
+            leaf_nodes.of(most_leaves),
+            leaf_rows.of(most_leaves * kWords),
             most_leaves,
-            grow(values, kForestGroup * Forest::kRows)};
+            values.of(kForestGroup * Forest::kRows)};
   }
 };
 
@@ -158,33 +173,33 @@ bool has_avx512_rows() {
 
 ForestRows::ForestRows(const Forest& forest) {
   const auto nodes = forest.nodes();
-  std::vector<std::vector<float>> thresholds(forest.features());
+  std::vector<std::vector<float>> of_feature(forest.features());
   for (const ForestNode& n : nodes) {
-    if (n.feature != ForestNode::kLeaf) thresholds[n.feature].push_back(n.value);
+    if (n.feature != ForestNode::kLeaf) of_feature[n.feature].push_back(n.value);
   }
-  for (auto& list : thresholds) {
+  auto& [first_test, thresholds, roots, packed] = arrays_;
+  for (auto& list : of_feature) {
     std::sort(list.begin(), list.end());
     list.erase(std::unique(list.begin(), list.end()), list.end());
-    first_test_.push_back(static_cast<uint32_t>(thresholds_.size()));
-    thresholds_.insert(thresholds_.end(), list.begin(), list.end());
+    first_test.push_back(static_cast<uint32_t>(thresholds.size()));
+    thresholds.insert(thresholds.end(), list.begin(), list.end());
   }
-  first_test_.push_back(static_cast<uint32_t>(thresholds_.size()));
-  if (thresholds_.size() > ForestTables::kMostTests)
+  first_test.push_back(static_cast<uint32_t>(thresholds.size()));
+  if (thresholds.size() > ForestTables::kMostTests)
     throw Error(ErrorCode::unsupported, "regression trees with more than 65534 different tests");
   const auto test_of = [&](const ForestNode& n) {
-    const auto begin = thresholds_.begin() + first_test_[n.feature],
-               end = thresholds_.begin() + first_test_[n.feature + size_t{1}];
-    return static_cast<uint32_t>(std::lower_bound(begin, end, n.value) - thresholds_.begin());
+    const auto begin = thresholds.begin() + first_test[n.feature],
+               end = thresholds.begin() + first_test[n.feature + size_t{1}];
+    return static_cast<uint32_t>(std::lower_bound(begin, end, n.value) - thresholds.begin());
   };
   const auto is_leaf = [](const ForestNode& n) { return n.feature == ForestNode::kLeaf; };
-  nodes_.reserve(nodes.size());
+  packed.reserve(nodes.size());
   for (size_t t = 0; t < forest.trees(); ++t) {
     const auto tree = forest.tree(t);
-    roots_.push_back(forest.roots()[t] | (is_leaf(tree[0]) ? ForestTables::kLeafRoot : 0));
-    size_t forks = 0;
+    roots.push_back(forest.roots()[t] | (is_leaf(tree[0]) ? ForestTables::kLeafRoot : 0));
     for (size_t i = 0; i < tree.size(); ++i) {
       if (is_leaf(tree[i])) {
-        nodes_.push_back(std::bit_cast<uint32_t>(tree[i].value));
+        packed.push_back(std::bit_cast<uint32_t>(tree[i].value));
         continue;
       }
       const size_t right = tree[i].right - i;
@@ -192,13 +207,89 @@ ForestRows::ForestRows(const Forest& forest) {
         throw Error(ErrorCode::unsupported, "a regression tree of more than 16382 nodes on one side",
                     "train it with less depth");
       }
-      nodes_.push_back(ForestTables::fork(test_of(tree[i]), static_cast<uint32_t>(right),
+      packed.push_back(ForestTables::fork(test_of(tree[i]), static_cast<uint32_t>(right),
                                           is_leaf(tree[i + 1]), is_leaf(tree[i + right])));
-      ++forks;
     }
-    most_forks_ = std::max(most_forks_, forks);
-    most_leaves_ = std::max(most_leaves_, tree.size() - forks);
   }
+  check();
+}
+
+ForestRows::ForestRows(ForestArrays arrays) : arrays_(std::move(arrays)) { check(); }
+
+std::pair<size_t, size_t> ForestRows::tree(size_t t) const {
+  const auto node = [](uint32_t root) -> size_t { return root & ~ForestTables::kLeafRoot; };
+  const auto& roots = arrays_.roots;
+  return {node(roots[t]), t + 1 < roots.size() ? node(roots[t + 1]) : arrays_.nodes.size()};
+}
+
+// A walk goes where nodes send it, so each must be where preorder has it: after a fork its left child, after
+// a leaf the right child that was put off last.
+void ForestRows::check() {
+  const auto& [first_test, thresholds, roots, nodes] = arrays_;
+  const auto require = [](bool holds) {
+    if (!holds) throw Error(ErrorCode::corrupt, "regression trees whose nodes do not fit together");
+  };
+  require(!first_test.empty() && first_test[0] == 0 && first_test.back() == thresholds.size());
+  require(thresholds.size() <= ForestTables::kMostTests && first_test.size() <= ForestNode::kLeaf);
+  for (size_t f = 0; f < features(); ++f) {
+    const size_t begin = first_test[f], end = first_test[f + 1];
+    require(begin <= end && end <= thresholds.size());
+    for (size_t t = begin; t < end; ++t)
+      require(!std::isnan(thresholds[t]) && (t == begin || thresholds[t - 1] < thresholds[t]));
+  }
+  require(roots.empty() ? nodes.empty() : tree(0).first == 0);
+  std::array<std::pair<size_t, bool>, Forest::kMostDepth> put_off;  // right children, and which are leaves
+  for (size_t t = 0; t < roots.size(); ++t) {
+    const auto [begin, end] = tree(t);
+    require(begin < end && end <= nodes.size() && end - begin <= size_t{1} << 16);
+    size_t depth = 0, forks = 0, i = begin;
+    for (bool leaf = roots[t] & ForestTables::kLeafRoot; i < end; ++i) {
+      if (!leaf) {
+        const uint32_t fork = nodes[i];
+        require(ForestTables::test(fork) < thresholds.size() && depth < put_off.size());
+        put_off[depth++] = {i + ForestTables::right(fork), ForestTables::right_is_leaf(fork)};
+        leaf = ForestTables::left_is_leaf(fork);
+        ++forks;
+      } else if (depth > 0) {
+        require(put_off[--depth].first == i + 1);
+        leaf = put_off[depth].second;
+      } else {
+        break;
+      }
+    }
+    require(i + 1 == end);
+    most_forks_ = std::max(most_forks_, forks);
+    most_leaves_ = std::max(most_leaves_, forks + 1);
+  }
+}
+
+Forest ForestRows::forest() const {
+  const auto& [first_test, thresholds, roots, nodes] = arrays_;
+  std::vector<uint16_t> feature_of;
+  for (size_t f = 0; f < features(); ++f) feature_of.resize(first_test[f + 1], static_cast<uint16_t>(f));
+  Forest out;
+  std::vector<ForestNode> unpacked;
+  std::vector<uint8_t> leaf;
+  for (size_t t = 0; t < roots.size(); ++t) {
+    const auto [begin, end] = tree(t);
+    unpacked.resize(end - begin);
+    leaf.resize(end - begin);
+    leaf[0] = (roots[t] & ForestTables::kLeafRoot) != 0;
+    for (size_t i = 0; i < unpacked.size(); ++i) {
+      const uint32_t node = nodes[begin + i];
+      if (leaf[i]) {
+        unpacked[i] = {std::bit_cast<float>(node), ForestNode::kLeaf, 0};
+        continue;
+      }
+      const uint32_t test = ForestTables::test(node);
+      const size_t right = i + ForestTables::right(node);
+      leaf[i + 1] = ForestTables::left_is_leaf(node) != 0;
+      leaf[right] = ForestTables::right_is_leaf(node) != 0;
+      unpacked[i] = {thresholds[test], feature_of[test], static_cast<uint16_t>(right)};
+    }
+    out.add_tree(unpacked);
+  }
+  return out;
 }
 
 void ForestRows::add(std::span<const float* const> columns, std::span<const uint8_t> same, size_t rows,
@@ -206,13 +297,14 @@ void ForestRows::add(std::span<const float* const> columns, std::span<const uint
   static WalkRows* const quickest =
       has_avx512_rows() && avx512_walk_rows() ? avx512_walk_rows() : plain_walk_rows();
   thread_local Memory memory;
-  const ForestTables tables = {nodes_.data(),
-                               roots_.data(),
-                               thresholds_.data(),
-                               first_test_.data(),
-                               static_cast<uint32_t>(roots_.size()),
-                               static_cast<uint32_t>(first_test_.size() - 1)};
-  const ForestScratch scratch = memory.take(thresholds_.size(), most_forks_, most_leaves_);
+  const auto& [first_test, thresholds, roots, nodes] = arrays_;
+  const ForestTables tables = {nodes.data(),
+                               roots.data(),
+                               thresholds.data(),
+                               first_test.data(),
+                               static_cast<uint32_t>(roots.size()),
+                               static_cast<uint32_t>(features())};
+  const ForestScratch scratch = memory.take(thresholds.size(), most_forks_, most_leaves_);
   (walk ? walk : quickest)(tables, scratch, columns.data(), same.data(), rows, sums);
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "model/forest.h"
@@ -73,10 +74,25 @@ WalkRows* plain_walk_rows();
 WalkRows* avx512_walk_rows();  // null where the build lacks it; for processors that have it
 bool has_avx512_rows();        // whether the processor has it
 
+// What a walk reads, as a model file has it; see ForestTables.
+struct ForestArrays {
+  std::vector<uint32_t> first_test;  // of each feature, and their number
+  std::vector<float> thresholds;
+  std::vector<uint32_t> roots, nodes;
+};
+
 class ForestRows {
  public:
   // Error(unsupported) beyond 65534 tests, and where a fork's left side has more than 16382 nodes.
   explicit ForestRows(const Forest& forest);
+  explicit ForestRows(ForestArrays arrays);  // Error(corrupt) when they are no trees
+
+  const ForestArrays& arrays() const { return arrays_; }
+  size_t features() const { return arrays_.first_test.size() - 1; }  // one more than the largest one tested
+  bool tests(size_t feature) const {
+    return feature < features() && arrays_.first_test[feature] < arrays_.first_test[feature + 1];
+  }
+  Forest forest() const;
 
   // sums[r] += the sum of all trees for row r < rows <= Forest::kRows, tree by tree in their order, in float:
   // bit for bit what a walk of each row through each tree adds up to. columns[f] points to feature f of
@@ -86,9 +102,9 @@ class ForestRows {
            WalkRows* walk = nullptr) const;
 
  private:
-  std::vector<uint32_t> nodes_, roots_;
-  std::vector<float> thresholds_;
-  std::vector<uint32_t> first_test_;
+  void check();                                    // fills what is below
+  std::pair<size_t, size_t> tree(size_t t) const;  // its first node, and one past its last
+  ForestArrays arrays_;
   size_t most_forks_ = 0, most_leaves_ = 0;  // of a tree
 };
 

@@ -18,12 +18,16 @@
 
 namespace tessera {
 
-LearnedModel::LearnedModel(ModelScope scope, std::vector<std::string> names, Forest forest, Json made)
+LearnedModel::LearnedModel(ModelScope scope, std::vector<std::string> names, const Forest& forest, Json made)
+    : LearnedModel(std::move(scope), std::move(names), ForestRows(forest.first(kFirstTrees)),
+                   ForestRows(forest.after(kFirstTrees)), std::move(made)) {}
+
+LearnedModel::LearnedModel(ModelScope scope, std::vector<std::string> names, ForestRows first,
+                           ForestRows rest, Json made)
     : scope_(std::move(scope)),
       names_(std::move(names)),
-      forest_(std::move(forest)),
-      first_(forest_.first(kFirstTrees)),
-      rest_(forest_.after(kFirstTrees)),
+      first_(std::move(first)),
+      rest_(std::move(rest)),
       made_(std::move(made)) {
   name_ = scope_.title();
   const Json* band = made_.is_object() ? made_.find("band") : nullptr;
@@ -40,14 +44,11 @@ LearnedModel::LearnedModel(ModelScope scope, std::vector<std::string> names, For
     chosen_.push_back(static_cast<uint16_t>(found - table.begin()));
     same_.push_back(found->tag == FeatureTag::problem);
   }
-  if (forest_.features() > names_.size())
+  const size_t most_tested = std::max(first_.features(), rest_.features());
+  if (most_tested > names_.size())
     throw Error(ErrorCode::corrupt, "model " + name_ + " tests features that it does not name");
-  std::vector<bool> tested(names_.size());
-  for (const ForestNode& n : forest_.nodes()) {
-    if (n.feature != ForestNode::kLeaf) tested[n.feature] = true;
-  }
-  for (size_t i = 0; i < tested.size(); ++i) {
-    if (tested[i]) asked_.push_back(static_cast<uint16_t>(i));
+  for (size_t i = 0; i < most_tested; ++i) {
+    if (first_.tests(i) || rest_.tests(i)) asked_.push_back(static_cast<uint16_t>(i));
   }
   for (const FamilyInfo& f : families()) {
     const bool seen = scope_.families.empty() || std::find(scope_.families.begin(), scope_.families.end(),
@@ -336,16 +337,23 @@ void LearnedModel::predict_each(const GemmView& v, const ArchSpec& a, std::span<
   ask(v, a, configs, us, [](Asking& asking) { asking.each(); });
 }
 
+Forest LearnedModel::forest() const {
+  Forest all = first_.forest();
+  all.append(rest_.forest());
+  return all;
+}
+
 std::vector<FeatureShare> LearnedModel::importance() const {
+  const Forest forest = this->forest();
   std::vector<double> weight(names_.size());
   double total = 0;
   std::vector<std::pair<size_t, double>> open;  // nodes below a question, and what their own counts
-  for (const uint32_t root : forest_.roots()) {
+  for (const uint32_t root : forest.roots()) {
     open.emplace_back(root, 1);
     while (!open.empty()) {
       const auto [at, counts] = open.back();
       open.pop_back();
-      const ForestNode& node = forest_.nodes()[at];
+      const ForestNode& node = forest.nodes()[at];
       if (node.feature == ForestNode::kLeaf) continue;
       weight[node.feature] += counts;
       total += counts;

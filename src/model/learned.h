@@ -1,8 +1,8 @@
 // Learned models: trees that correct the analytic model's prediction. Trained by `tessera train`.
 //
 // A model file, all little-endian: "TSRMODEL", version, length of the header, header (JSON: what the model is
-// for, the features by name, how it was made), trees, nodes, first node of each tree, nodes, and 32 hex
-// digits of checksum over all before.
+// for, the features by name, how it was made), the first trees and then the others as ForestArrays (the
+// length of each array, then its 32-bit items), and 32 hex digits of checksum over all before.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ class LearnedModel : public Model {
  public:
   // `made`: free words about the training, kept in the header. Error(unsupported) naming a feature that this
   // program does not have.
-  LearnedModel(ModelScope scope, std::vector<std::string> features, Forest forest, Json made);
+  LearnedModel(ModelScope scope, std::vector<std::string> features, const Forest& forest, Json made);
 
   // Error(corrupt) when the bytes are no whole model. `origin` goes into errors.
   static std::shared_ptr<const LearnedModel> parse(std::string_view bytes, std::string_view origin);
@@ -59,7 +59,7 @@ class LearnedModel : public Model {
   std::string_view name() const override { return name_; }
   const ModelScope& scope() const { return scope_; }
   const std::vector<std::string>& feature_names() const { return names_; }
-  const Forest& forest() const { return forest_; }
+  Forest forest() const;
   // sums[r] += the sum of all trees for row r, as ForestRows::add adds it up.
   void add_trees(std::span<const float* const> columns, std::span<const uint8_t> same, size_t rows,
                  float* sums) const;
@@ -92,6 +92,8 @@ class LearnedModel : public Model {
 
  private:
   class Asking;
+  LearnedModel(ModelScope scope, std::vector<std::string> features, ForestRows first, ForestRows rest,
+               Json made);
 
   // Whether the trees are asked about a problem with packed B as if nothing were packed, and what they
   // correct there holds for it: those of convolutions know few others.
@@ -103,7 +105,6 @@ class LearnedModel : public Model {
 
   ModelScope scope_;
   std::vector<std::string> names_;
-  Forest forest_;
   ForestRows first_, rest_;  // kFirstTrees of the forest, and the others
   Json made_;
   std::string name_;

@@ -9,14 +9,21 @@ namespace tessera {
 namespace {
 
 constexpr std::string_view kMagic = "TSRMODEL";
-constexpr uint32_t kVersion = 1;
-
-static_assert(sizeof(ForestNode) == 8);
+constexpr uint32_t kVersion = 2;
 
 void put(std::string& out, const void* data, size_t bytes) {
   out.append(static_cast<const char*>(data), bytes);
 }
 void put(std::string& out, uint32_t v) { put(out, &v, sizeof v); }
+
+// In the order of the file.
+template <class Arrays, class F>
+void each_array(Arrays& arrays, const F& f) {
+  f(arrays.first_test);
+  f(arrays.thresholds);
+  f(arrays.roots);
+  f(arrays.nodes);
+}
 
 // Takes pieces from the front; Error(corrupt) when there is too little.
 class Reader {
@@ -34,11 +41,16 @@ class Reader {
     return v;
   }
   template <class T>
-  std::vector<T> array(size_t count) {
-    if (count > bytes_.size() / sizeof(T)) fail();
-    std::vector<T> out(count);
-    if (count) std::memcpy(out.data(), take(count * sizeof(T)).data(), count * sizeof(T));
-    return out;
+  void array(std::vector<T>& out) {
+    const size_t count = number();
+    const std::string_view from = take(count * sizeof(T));
+    out.resize(count);
+    if (count) std::memcpy(out.data(), from.data(), from.size());
+  }
+  ForestRows rows() {
+    ForestArrays arrays;
+    each_array(arrays, [&](auto& items) { array(items); });
+    return ForestRows(std::move(arrays));
   }
   [[noreturn]] void fail() const {
     throw Error(ErrorCode::corrupt, std::string(origin_) + " is not a whole model file", "train it again");
@@ -76,10 +88,12 @@ std::string LearnedModel::bytes() const {
   put(out, kVersion);
   put(out, static_cast<uint32_t>(header.size()));
   out += header;
-  put(out, static_cast<uint32_t>(forest_.trees()));
-  put(out, static_cast<uint32_t>(forest_.nodes().size()));
-  put(out, forest_.roots().data(), forest_.roots().size_bytes());
-  put(out, forest_.nodes().data(), forest_.nodes().size_bytes());
+  for (const ForestRows* rows : {&first_, &rest_}) {
+    each_array(rows->arrays(), [&](const auto& items) {
+      put(out, static_cast<uint32_t>(items.size()));
+      put(out, items.data(), items.size() * sizeof items[0]);
+    });
+  }
   return out + content_hash(out);
 }
 
@@ -93,21 +107,13 @@ std::shared_ptr<const LearnedModel> LearnedModel::parse(std::string_view bytes, 
                 "train it again");
   }
   const Json header = Json::parse(in.take(in.number()), origin);
-  const size_t trees = in.number(), count = in.number();
-  const auto roots = in.array<uint32_t>(trees);
-  const auto nodes = in.array<ForestNode>(count);
-  Forest forest;
-  for (size_t t = 0; t < trees; ++t) {
-    const size_t end = t + 1 < trees ? roots[t + 1] : nodes.size();
-    if (roots[t] >= end || end > nodes.size() || (t == 0 && roots[0] != 0)) in.fail();
-    forest.add_tree(std::span(nodes).subspan(roots[t], end - roots[t]));
-  }
+  ForestRows first = in.rows(), rest = in.rows();
   ModelScope scope{
       header.at("arch").as_string(), header.at("operation").as_string(), texts(header.at("types")), {}};
   for (const Json& u : header.at("units").items()) scope.units.push_back(static_cast<int>(u.as_int()));
   if (const Json* families = header.find("families")) scope.families = texts(*families);
-  return std::make_shared<const LearnedModel>(std::move(scope), texts(header.at("features")),
-                                              std::move(forest), header.at("made"));
+  return std::shared_ptr<const LearnedModel>(new LearnedModel(
+      std::move(scope), texts(header.at("features")), std::move(first), std::move(rest), header.at("made")));
 }
 
 }  // namespace tessera

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <functional>
 #include <random>
+#include <type_traits>
 
 #include "model/forest_rows.h"
 #include "tessera/error.h"
@@ -183,6 +186,61 @@ TEST(Forest, NodesThatDoNotFitAreRefused) {
   EXPECT_THROW(forest.add_tree(std::vector<ForestNode>{{0, 1, 1}, leaf, leaf}), Error);
   EXPECT_NO_THROW(forest.add_tree(std::vector<ForestNode>{{0, 1, 2}, leaf, leaf}));
   EXPECT_EQ(forest.features(), 2u);
+}
+
+TEST(Forest, ArraysGiveTheForestBack) {
+  Forest forest = random_forest(3, 7, 6);
+  forest.add_tree(std::vector<ForestNode>{{1, ForestNode::kLeaf, 0}});
+  const Forest back = ForestRows(ForestRows(forest).arrays()).forest();
+  EXPECT_TRUE(std::ranges::equal(back.nodes(), forest.nodes()));
+  EXPECT_TRUE(std::ranges::equal(back.roots(), forest.roots()));
+  EXPECT_EQ(back.features(), forest.features());
+  EXPECT_EQ(ForestRows(ForestRows(Forest{}).arrays()).forest().trees(), 0u);
+}
+
+// What a file may say: it is refused, or walked within its arrays (a sanitizer sees that).
+TEST(Forest, ArraysWithAnyWordChangedAreRefusedOrTrees) {
+  const ForestArrays good = ForestRows(random_forest(5, 3, 4)).arrays();
+  size_t refused = 0, walked = 0;
+  std::mt19937 engine(11);
+  const Rows data(engine, 50);
+  const auto attempt = [&](const ForestArrays& arrays) {
+    try {
+      const ForestRows rows(arrays);
+      if (rows.features() > kFeatures) return;
+      for (WalkRows* walk : walks()) {
+        std::vector<float> sums(Forest::kRows);
+        rows.add(data.columns, data.same, 100, sums.data(), walk);
+      }
+      EXPECT_NO_THROW(rows.forest());
+      ++walked;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::corrupt);
+      ++refused;
+    }
+  };
+  const auto change = [&](auto member) {
+    for (size_t i = 0; i < (good.*member).size(); ++i) {
+      for (int bit = 0; bit < 32; ++bit) {
+        ForestArrays bad = good;
+        auto& word = (bad.*member)[i];
+        using Word = std::remove_reference_t<decltype(word)>;
+        word = std::bit_cast<Word>(std::bit_cast<uint32_t>(word) ^ (uint32_t{1} << bit));
+        attempt(bad);
+      }
+    }
+    for (size_t size = 0; size < (good.*member).size(); ++size) {
+      ForestArrays bad = good;
+      (bad.*member).resize(size);
+      attempt(bad);
+    }
+  };
+  change(&ForestArrays::first_test);
+  change(&ForestArrays::thresholds);
+  change(&ForestArrays::roots);
+  change(&ForestArrays::nodes);
+  EXPECT_GT(refused, 500u);
+  EXPECT_GT(walked, 500u);  // another value of a leaf, another threshold, another test
 }
 
 TEST(Forest, FirstAndAppendKeepTheOrder) {
