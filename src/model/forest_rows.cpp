@@ -8,17 +8,36 @@
 
 #include "tessera/error.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace tessera {
 namespace {
 
 // Rows that a threshold is above, 64 a word.
 template <size_t W>
 void less(const float* column, float threshold, uint64_t* mask) {
+#if defined(__SSE2__)
+  const __m128 limit = _mm_set1_ps(threshold);
+  const auto four = [&](const float* x) { return _mm_castps_si128(_mm_cmplt_ps(_mm_loadu_ps(x), limit)); };
+  for (size_t w = 0; w < W; ++w) {
+    uint64_t word = 0;
+    for (size_t i = 0; i < 64; i += 16) {
+      const float* const x = column + w * 64 + i;
+      const __m128i sixteen =
+          _mm_packs_epi16(_mm_packs_epi32(four(x), four(x + 4)), _mm_packs_epi32(four(x + 8), four(x + 12)));
+      word |= uint64_t{static_cast<uint32_t>(_mm_movemask_epi8(sixteen))} << i;
+    }
+    mask[w] = word;
+  }
+#else
   for (size_t w = 0; w < W; ++w) {
     uint64_t word = 0;
     for (size_t i = 0; i < 64; ++i) word |= uint64_t{column[w * 64 + i] < threshold} << i;
     mask[w] = word;
   }
+#endif
 }
 
 // The walk for any processor, of W words a mask.
