@@ -1,9 +1,11 @@
 // What is applied to alpha * A B + beta * C before it is stored: a chain of element-wise steps, in order.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -50,7 +52,13 @@ struct Epilogue {
   int d_count() const;  // D tensors read, in the order of their steps
   const EpilogueStep* begin() const { return steps.data(); }
   const EpilogueStep* end() const { return steps.data() + count; }
-  bool operator==(const Epilogue&) const = default;
+  // Those of begin() to end() that there is room for: an epilogue that nothing has checked may count more.
+  std::span<const EpilogueStep> known() const {
+    return std::span(steps).first(static_cast<size_t>(std::clamp(count, 0, kMaxSteps)));
+  }
+  bool operator==(const Epilogue& o) const {  // what lies past the count does not matter
+    return count == o.count && std::equal(known().begin(), known().end(), o.steps.begin());
+  }
 };
 
 std::string to_string(const Epilogue& e);

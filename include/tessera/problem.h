@@ -50,8 +50,16 @@ struct ConvShape {
     const auto i = static_cast<size_t>(axis);
     return (in[i] + pad_lo[i] + pad_hi[i] - (filter[i] - 1) * dilation[i] - 1) / stride[i] + 1;
   }
-  bool operator==(const ConvShape&) const = default;
+  bool operator==(const ConvShape& o) const {  // without a branch or call: every look-up compares
+    const auto apart = [](const Axes& x, const Axes& y) {
+      return (x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]);
+    };
+    return ((dims ^ o.dims) | (n ^ o.n) | (g ^ o.g) | (c ^ o.c) | (k ^ o.k) | apart(in, o.in) |
+            apart(filter, o.filter) | apart(stride, o.stride) | apart(dilation, o.dilation) |
+            apart(pad_lo, o.pad_lo) | apart(pad_hi, o.pad_hi)) == 0;
+  }
 };
+static_assert(sizeof(ConvShape) == (5 + 6 * ConvShape::kAxes) * sizeof(int64_t), "compare new members too");
 
 struct Problem {
   static constexpr int64_t kPacked = -1;  // stride or leading dimension: as tight as the sizes allow

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -56,14 +57,15 @@ int64_t parse_size(std::string_view text) {
   return *v;
 }
 
-// "56x56": one number for each spatial axis, which `in` counts.
+// "56x56": one number for each spatial axis, which `in` counts, or one for all.
 void parse_axes(ConvShape& c, std::string_view text, std::array<ConvShape::Axes*, 2> lo_hi) {
-  const std::vector<std::string_view> pieces = split(text, 'x');
+  std::vector<std::string_view> pieces = split(text, 'x');
   if (lo_hi[0] == &c.in) {
     if (pieces.size() > ConvShape::kAxes)
       bad("more than " + std::to_string(ConvShape::kAxes) + " spatial axes");
     c.dims = static_cast<int>(pieces.size());
   }
+  if (pieces.size() == 1 && c.dims > 1) pieces.resize(static_cast<size_t>(c.dims), pieces[0]);
   if (static_cast<int>(pieces.size()) != c.dims) {
     bad(std::to_string(pieces.size()) + " axes, and 'in' has " + std::to_string(c.dims));
   }
@@ -301,38 +303,64 @@ std::string to_string(const Problem& p) {
   return text;
 }
 
-uint64_t hash(const Problem& p) {
-  // Multiply-xorshift over the fields (splitmix64's finaliser): the same in every process that this version
-  // of the library runs in, and no longer.
-  uint64_t h = 0x9e3779b97f4a7c15u;
-  auto mix = [&h](uint64_t v) {
-    h = (h ^ v) * 0xbf58476d1ce4e5b9u;
-    h ^= h >> 29;
-  };
-  mix(uint64_t(p.op) | uint64_t(p.a) << 8 | uint64_t(p.b) << 16 | uint64_t(p.out) << 24 |
-      uint64_t(p.d) << 32 | uint64_t(p.layout) << 40 | uint64_t(p.prepack_b) << 48 |
-      uint64_t(p.bias_grad) << 49 | uint64_t(p.epilogue.count) << 56);
-  for (int64_t v : {p.m, p.n, p.k, p.batch, p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c}) {
-    mix(static_cast<uint64_t>(v));
+namespace {
+
+__extension__ typedef unsigned __int128 Wide;
+
+// A sum of products of two fields each, every field with a key of its own (the NH family of hash functions,
+// RFC 4418): none waits for another.
+class Sum {
+ public:
+  void two(uint64_t x, uint64_t y) {
+    const Wide product = Wide{x ^ next()} * (y ^ next());
+    sum_ += static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
   }
+  void two(int64_t x, int64_t y) { two(static_cast<uint64_t>(x), static_cast<uint64_t>(y)); }
+  // Adding zero makes -0 and 0, which are equal, one.
+  void two(double x, double y) { two(std::bit_cast<uint64_t>(x + 0.0), std::bit_cast<uint64_t>(y + 0.0)); }
+  uint64_t mixed() const {
+    const uint64_t h = (sum_ ^ sum_ >> 32) * kStep;
+    return h ^ h >> 29;
+  }
+
+ private:
+  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15u;  // 2^64 divided by the golden ratio
+  uint64_t next() { return key_ += kStep; }
+  uint64_t key_ = 0, sum_ = 0;
+};
+
+}  // namespace
+
+// The same in every process that this version of the library runs in, and no longer.
+uint64_t hash(const Problem& p) {
+  Sum h;
+  h.two(uint64_t(p.op) | uint64_t(p.a) << 8 | uint64_t(p.b) << 16 | uint64_t(p.out) << 24 |
+            uint64_t(p.d) << 32 | uint64_t(p.layout) << 40 | uint64_t(p.prepack_b) << 48 |
+            uint64_t(p.bias_grad) << 49,
+        static_cast<uint64_t>(p.epilogue.count));
+  h.two(p.m, p.n);
+  h.two(p.k, p.batch);
+  h.two(p.lda, p.ldb);
+  h.two(p.ldc, p.stride_a);
+  h.two(p.stride_b, p.stride_c);
+  h.two(p.alpha, p.beta);
   if (is_conv(p.op)) {
     const ConvShape& c = p.conv;
-    for (int64_t v : {int64_t{c.dims}, c.n, c.g, c.c, c.k}) mix(static_cast<uint64_t>(v));
-    for (const ConvShape::Axes* axes : {&c.in, &c.filter, &c.stride, &c.dilation, &c.pad_lo, &c.pad_hi}) {
-      for (int64_t v : *axes) mix(static_cast<uint64_t>(v));
+    h.two(int64_t{c.dims}, c.n);
+    h.two(c.g, c.c);
+    h.two(c.k, c.in[0]);
+    h.two(c.in[1], c.in[2]);
+    for (const auto& [x, y] : {std::pair(&c.filter, &c.stride), std::pair(&c.dilation, &c.pad_lo)}) {
+      for (size_t i = 0; i < x->size(); ++i) h.two((*x)[i], (*y)[i]);
     }
+    h.two(c.pad_hi[0], c.pad_hi[1]);
+    h.two(c.pad_hi[2], int64_t{0});
   }
-  // Adding zero makes -0 and 0, which are equal, one.
-  mix(std::bit_cast<uint64_t>(p.alpha + 0.0));
-  mix(std::bit_cast<uint64_t>(p.beta + 0.0));
-  // Not validated yet: the count may be anything.
-  const int steps = std::clamp(p.epilogue.count, 0, Epilogue::kMaxSteps);
-  for (const EpilogueStep& step : std::span(p.epilogue.steps).first(static_cast<size_t>(steps))) {
-    mix(uint64_t(step.kind));
-    mix(uint64_t(std::bit_cast<uint32_t>(step.params[0] + 0.0f)) << 32 |
-        std::bit_cast<uint32_t>(step.params[1] + 0.0f));
+  for (const EpilogueStep& step : p.epilogue.known()) {
+    const auto bits = [](float param) -> uint64_t { return std::bit_cast<uint32_t>(param + 0.0F); };
+    h.two(uint64_t(step.kind), bits(step.params[0]) << 32 | bits(step.params[1]));
   }
-  return h;
+  return h.mixed();
 }
 
 }  // namespace tessera

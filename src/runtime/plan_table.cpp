@@ -1,5 +1,7 @@
 #include "runtime/plan_table.h"
 
+#include <algorithm>
+
 #include "tessera/error.h"
 
 namespace tessera {
@@ -15,51 +17,53 @@ const Kernel* PlanTable::find(const Problem& problem) const {
   const uint64_t h = hash(problem);
   const Slots& slots = *current_.load(std::memory_order_acquire);
   for (size_t i = h;; ++i) {
-    const Node* node = slots.nodes[i & slots.mask].load(std::memory_order_acquire);
-    if (!node) return nullptr;
-    if (node->hash == h && node->kernel->problem() == problem) return node->kernel.get();
+    const Slot& slot = slots.items[i & slots.mask];
+    const Kernel* const kernel = slot.kernel.load(std::memory_order_acquire);
+    if (!kernel) return nullptr;
+    if (slot.hash.load(std::memory_order_relaxed) == h && kernel->problem() == problem) return kernel;
   }
 }
 
-void PlanTable::place(Slots& slots, Node* node) {
-  size_t i = node->hash;
-  while (slots.nodes[i & slots.mask].load(std::memory_order_relaxed)) ++i;
-  slots.nodes[i & slots.mask].store(node, std::memory_order_release);
+void PlanTable::place(Slots& slots, const Kernel& kernel) {
+  const uint64_t h = hash(kernel.problem());
+  size_t i = h;
+  while (slots.items[i & slots.mask].kernel.load(std::memory_order_relaxed)) ++i;
+  Slot& slot = slots.items[i & slots.mask];
+  slot.hash.store(h, std::memory_order_relaxed);
+  slot.kernel.store(&kernel, std::memory_order_release);
 }
 
 const Kernel& PlanTable::insert(std::unique_ptr<Kernel> kernel) {
   std::lock_guard lock(mutex_);
   if (const Kernel* there = find(kernel->problem())) return *there;
-  nodes_.push_back(std::make_unique<Node>(Node{hash(kernel->problem()), std::move(kernel)}));
-  if (nodes_.size() * 2 > tables_.back()->nodes.size()) {
-    auto larger = std::make_unique<Slots>(tables_.back()->nodes.size() * 2);
-    for (const auto& node : nodes_) place(*larger, node.get());
+  kernels_.push_back(std::move(kernel));
+  if (kernels_.size() * 2 > tables_.back()->items.size()) {
+    auto larger = std::make_unique<Slots>(tables_.back()->items.size() * 2);
+    for (const auto& known : kernels_) place(*larger, *known);
     tables_.push_back(std::move(larger));
     current_.store(tables_.back().get(), std::memory_order_release);
   } else {
-    place(*tables_.back(), nodes_.back().get());
+    place(*tables_.back(), *kernels_.back());
   }
-  size_.store(nodes_.size(), std::memory_order_release);
-  return *nodes_.back()->kernel;
+  size_.store(kernels_.size(), std::memory_order_release);
+  return *kernels_.back();
 }
 
-std::atomic<PlanTable::Node*>& PlanTable::slot_of(Slots& slots, const Node* node) {
-  size_t i = node->hash;
-  while (slots.nodes[i & slots.mask].load(std::memory_order_relaxed) != node) ++i;
-  return slots.nodes[i & slots.mask];
+PlanTable::Slot& PlanTable::slot_of(Slots& slots, const Kernel& kernel) {
+  size_t i = hash(kernel.problem());
+  while (slots.items[i & slots.mask].kernel.load(std::memory_order_relaxed) != &kernel) ++i;
+  return slots.items[i & slots.mask];
 }
 
 const Kernel& PlanTable::replace(std::unique_ptr<Kernel> kernel) {
   std::lock_guard lock(mutex_);
-  auto node = std::make_unique<Node>(Node{hash(kernel->problem()), std::move(kernel)});
-  for (auto& there : nodes_) {
-    if (there->hash != node->hash || !(there->kernel->problem() == node->kernel->problem())) continue;
-    slot_of(*tables_.back(), there.get()).store(node.get(), std::memory_order_release);
-    std::swap(there, node);
-    replaced_.push_back(std::move(node));
-    return *there->kernel;
-  }
-  throw Error(ErrorCode::internal, "no kernel to replace for " + to_string(node->kernel->problem()));
+  const Kernel* const there = find(kernel->problem());
+  if (!there) throw Error(ErrorCode::internal, "no kernel to replace for " + to_string(kernel->problem()));
+  slot_of(*tables_.back(), *there).kernel.store(kernel.get(), std::memory_order_release);
+  auto& known = *std::find_if(kernels_.begin(), kernels_.end(), [&](auto& k) { return k.get() == there; });
+  std::swap(known, kernel);
+  replaced_.push_back(std::move(kernel));
+  return *known;
 }
 
 size_t PlanTable::size() const { return size_.load(std::memory_order_acquire); }

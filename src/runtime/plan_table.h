@@ -29,24 +29,25 @@ class PlanTable {
   size_t size() const;
 
  private:
-  struct Node {
-    uint64_t hash;
-    std::unique_ptr<Kernel> kernel;
+  // The hash is there once the kernel is, and stays.
+  struct Slot {
+    std::atomic<uint64_t> hash{0};
+    std::atomic<const Kernel*> kernel{nullptr};
   };
   // Open addressing, a power of two of slots, at most half full. Published whole: readers see an old table or
   // the new one, and old tables live as long as this object.
   struct Slots {
-    explicit Slots(size_t count) : mask(count - 1), nodes(count) {}
+    explicit Slots(size_t count) : mask(count - 1), items(count) {}
     size_t mask;
-    std::vector<std::atomic<Node*>> nodes;
+    std::vector<Slot> items;
   };
-  static void place(Slots& slots, Node* node);
-  static std::atomic<Node*>& slot_of(Slots& slots, const Node* node);
+  static void place(Slots& slots, const Kernel& kernel);
+  static Slot& slot_of(Slots& slots, const Kernel& kernel);  // of one that is there
 
   std::atomic<Slots*> current_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Slots>> tables_;
-  std::vector<std::unique_ptr<Node>> nodes_, replaced_;
+  std::vector<std::unique_ptr<Kernel>> kernels_, replaced_;
   std::atomic<size_t> size_{0};
 };
 

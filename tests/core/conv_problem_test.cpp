@@ -58,6 +58,11 @@ TEST(ConvProblem, DefaultsAreFilledIn) {
       Problem::parse("conv_fwd n=1 g=1 c=4 k=5 in=9x8 filter=3x3 stride=1x1 pad=1x1 dilation=1x1 dtype=f32"));
 }
 
+TEST(ConvProblem, OneNumberServesAllAxes) {
+  EXPECT_EQ(Problem::parse("conv_fwd c=4 k=5 in=9x8x7 filter=3 stride=2 pad=1:2 dilation=1 dtype=f32"),
+            Problem::parse("conv_fwd c=4 k=5 in=9x8x7 filter=3x3x3 stride=2x2x2 pad=1:2x1:2x1:2 dtype=f32"));
+}
+
 TEST(ConvProblem, HashSeesEveryField) {
   std::set<uint64_t> hashes{hash(Problem::parse(kBase))};
   size_t count = 1;
@@ -85,7 +90,7 @@ TEST(ConvProblem, HashSeesEveryField) {
 TEST(ConvProblem, RefusesBrokenText) {
   refused("conv_fwd n=1 c=4 k=5 filter=3x3 dtype=f32", "has no 'in'");
   refused("conv_fwd n=1 c=4 in=9x8 filter=3x3 dtype=f32", "has no 'k'");
-  refused(with("filter=3x3", "filter=3"), "1 axes, and 'in' has 2");
+  refused(with("filter=3x3", "filter=3x3x3"), "3 axes, and 'in' has 2");
   refused(with("in=9x8", "in=9x8x7x6"), "more than 3 spatial axes");
   refused(with("in=9x8", "in=9x"), "not a 64-bit integer");
   refused(with("stride=1x1", "stride=1:2x1"), "':' is for padding alone");
