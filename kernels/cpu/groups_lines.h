@@ -126,6 +126,38 @@ struct GroupsLines {
     }
   }
 
+  // Weights of all taps do not fit beside the sums: those of one are held, and each pixel that it meets is
+  // spread again, which takes no register of its own for longer.
+  static constexpr bool kByTaps =
+      kFewRegisters && M::kShared && M::kAlike && M::kAtOnce == 1 && (B + kTaps) * V + 1 > 16;
+
+  // The same of lanes that all take one channel.
+  template <bool kEdge, bool kWhole>
+  static TSR_INLINE void add_taps(const Job& at, const char* line, const float* taps, F (&acc)[B][V]) {
+    constexpr int kNext = M::kBackward ? 1 : M::kStride;  // from a column that a tap meets to the next one
+    const long long pixel = at.pixel, next = kNext * pixel, in_w = at.in_w, in_col = at.in_col;
+#pragma GCC unroll 1
+    for (int c = 0; c < M::kSteps; ++c, line += M::kInner / M::kSteps * M::kInSize, taps += kSlot) {
+      each<kTaps>([&](auto ti) __attribute__((always_inline)) {
+        constexpr int t = decltype(ti)::value, first = kColumns.first(t);
+        F w[V];
+        each<V>([&](auto v) __attribute__((always_inline)) {
+          F weight = load_whole<F>(taps + (t * V + v.value) * L);
+          hold(weight);
+          w[v.value] = weight;
+        });
+        const char* p = line + first * pixel;
+        asm volatile("" : "+r"(p));  // else a compiler keeps what other taps meet too
+        TSR_UNROLL for (int col = first; col < kColumns.kCount; col += kNext, p += next) {
+          const int b = kColumns.met[col][t];
+          if (b < 0 || (kEdge && !within(in_col + col, in_w))) continue;
+          const F x = Load::template vector<kWhole, 0>(p, *at.chunk, U{});
+          TSR_UNROLL for (int v = 0; v < V; ++v) M::multiply(acc[b][v], x, w[v]);
+        }
+      });
+    }
+  }
+
   // The same of any lanes, channel by channel of a group.
   template <bool kEdge, bool kWhole>
   static TSR_INLINE void add_channels(const Job& at, const char* line, const float* taps, F (&acc)[B][V]) {
@@ -170,6 +202,8 @@ struct GroupsLines {
     for (long long h = at.h_count; h > 0; --h, line += at.h_in, panel += at.h_panel) {
       if constexpr (kOneVector) {
         add_line<kEdge, kWhole>(at, line, panel, acc);
+      } else if constexpr (kByTaps) {
+        add_taps<kEdge, kWhole>(at, line, panel, acc);
       } else {
         add_channels<kEdge, kWhole>(at, line, panel, acc);
       }

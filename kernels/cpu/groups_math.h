@@ -166,6 +166,12 @@ struct GroupsMath {
         }
       }
     }
+    // The first column that meets tap t.
+    constexpr int first(int t) const {
+      int j = 0;
+      while (j + 1 < kCount && met[j][t] < 0) ++j;
+      return j;
+    }
   };
 
   // acc += x * y in one instruction whose sum stays where it is, so that the compiler moves none.
