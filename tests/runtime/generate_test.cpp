@@ -215,7 +215,7 @@ TEST_F(Generate, BuiltUnitsRun) {
   EXPECT_GT(run, 5u);
 }
 
-// Units compile, those of architectures that this machine lacks too: one per architecture, family,
+// Units compile, those of architectures that this machine lacks too: one per set of compiler flags, family,
 // instruction and preparation of B. With each compiler that a user may have; GCC 11 is Ubuntu 22.04's.
 class GenerateWith : public Generate, public testing::WithParamInterface<const char*> {};
 
@@ -234,8 +234,8 @@ TEST_P(GenerateWith, UnitsOfEveryArchitectureCompile) {
       const ArchSpec& arch = find_arch(decl.arch);
       const Instruction* inst = arch.find_instruction(p.a, p.b, c);
       ASSERT_NE(inst, nullptr) << decl.config;
-      const std::string kind =
-          arch.name + ' ' + set.variant + ' ' + std::string(to_string(c.family_id())) + ' ' + inst->name;
+      const std::string kind = join(arch.compile_flags, " ") + ' ' + set.variant + ' ' +
+                               std::string(to_string(c.family_id())) + ' ' + inst->name;
       if (!seen.insert(kind).second) continue;
       EXPECT_NO_THROW(compile_cpp(render(lower(p), c, arch), dir_.path())) << decl.config << ' ' << arch.name;
     }

@@ -349,6 +349,28 @@ TEST(GroupsHalves, OneGroupInAVector) {
   }
 }
 
+// Sixteen registers hold the weights of one tap beside the sums, not those of all.
+TEST(GroupsFewRegisters, OneTapAtATime) {
+  if (!testing_cpu::runs_here("x86_avx2")) GTEST_SKIP() << "not this processor";
+  const struct {
+    const char *problem, *tile;
+  } cases[] = {
+      {"conv_fwd n=2 c=3 k=24 in=7x17 filter=3 stride=2 pad=1 dtype=f32", "3x24"},
+      {"conv_fwd n=1 c=2 k=40 in=9x14 filter=3x5 pad=1x2 dtype=f16", "2x32"},
+      {"conv_fwd n=1 c=3 k=64 in=13x23 filter=7 stride=2 pad=3 dtype=bf16", "4x16"},
+      {"conv_fwd n=1 c=1 k=48 in=5x11x19 filter=2x3x3 dilation=1x2x2 pad=0x2x1 dtype=f32", "3x24"},
+      {"conv_fwd n=1 g=2 c=3 k=32 in=9x13 filter=3 pad=1 dtype=f32", "2x32"},
+      {"conv_fwd n=1 c=2 k=8 in=5x31 filter=1x11 pad=0x5 dtype=f32", "7x8"},
+      {"conv_bwd_data n=2 c=24 k=3 in=8x17 filter=3 stride=2 pad=1 dtype=f32", "3x24"},
+      {"conv_bwd_data n=1 c=32 k=5 in=9x14 filter=3x5 pad=1x2 dtype=f32", "2x32"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.problem);
+    testing_cpu::expect_right(*testing_cpu::make_kernel(
+        make_groups_kernel, "x86_avx2", c.problem, std::string("cpu_groups inst=1x8x1 tile=") + c.tile, 3));
+  }
+}
+
 TEST(Groups, LanesThatSomeVectorsFeed) {
   EXPECT_EQ(tsr::groups_lanes(1, 1, 16, false), 16);
   EXPECT_EQ(tsr::groups_lanes(4, 4, 16, false), 16);
