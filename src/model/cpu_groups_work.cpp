@@ -39,8 +39,17 @@ struct Groups : CpuTerms {
     const double products =
         static_cast<double>(s.columns * axes[2].taps) * vectors / static_cast<double>(axes[2].divide);
     const bool shared = chosen && (s.alone || s.outer % c.tile_n == 0);
-    const double reads = static_cast<double>(s.columns_read) *
-                         (shared ? 1 : vectors / static_cast<double>(std::max<int64_t>(s.apart, 1)));
+    // Of few registers the weights of one vector at a time are held, where lanes take their own channels, or
+    // of one tap, where all take the same one: a pixel is read for each tap that it meets.
+    const bool few = !s.gradient && a.vector_registers <= 16;
+    const bool one = few && !chosen && !s.blocked && !(bf16 && pairs);
+    const double sums = static_cast<double>(s.columns) * vectors;
+    const bool by_taps = few && shared && s.spread && !(bf16 && even && inst.k == 1) &&
+                         sums + static_cast<double>(x.taps) * vectors + 1 > a.vector_registers;
+    const double reads =
+        by_taps ? products / vectors
+                : static_cast<double>(s.columns_read) *
+                      (shared ? 1 : vectors / static_cast<double>(std::max<int64_t>(s.apart, 1)));
     const double outs = static_cast<double>(s.columns) * vectors;
     const GradientBand band = s.gradient ? gradient_band(s, vectors) : GradientBand{1, 0};
     const double taken = s.turned ? outs / band.lines : reads;  // whose channels lanes take
@@ -50,12 +59,9 @@ struct Groups : CpuTerms {
     const double loads = taken * s.vectors_read + own;
     // Of a gradient, the operand walked is converted as well, and sums without a register are moved.
     const double moved = s.gradient ? outs / band.lines * (pairs ? 1 : convert) + 2 * band.spilled : 0;
-    // Of few registers the weights of one vector at a time are held, where lanes take their own channels.
-    const bool one = a.vector_registers <= 16 && !chosen && !s.blocked && !(bf16 && pairs);
-    const double held =
-        static_cast<double>(s.columns) * vectors + static_cast<double>(x.taps + 1) * (one ? 1 : vectors);
+    const double held = sums + static_cast<double>(x.taps + 1) * (one ? 1 : vectors);
     const double spilled =
-        s.gradient ? 0 : std::max(held - a.vector_registers, 0.0) * static_cast<double>(s.columns);
+        s.gradient || by_taps ? 0 : std::max(held - a.vector_registers, 0.0) * static_cast<double>(s.columns);
     const double step = step_cycles(products + taken * shuffle + moved, loads, issue_per_cycle(), t) +
                         spilled * (chosen ? t.spilled_weight : t.spilled_alone);
     const double filter_lines = static_cast<double>(axes[0].taps * axes[1].taps) /
