@@ -24,11 +24,15 @@ const Kernel* PlanTable::find(const Problem& problem) const {
   }
 }
 
+PlanTable::Slot& PlanTable::slot_with(Slots& slots, uint64_t hash, const Kernel* kernel) {
+  size_t i = hash;
+  while (slots.items[i & slots.mask].kernel.load(std::memory_order_relaxed) != kernel) ++i;
+  return slots.items[i & slots.mask];
+}
+
 void PlanTable::place(Slots& slots, const Kernel& kernel) {
   const uint64_t h = hash(kernel.problem());
-  size_t i = h;
-  while (slots.items[i & slots.mask].kernel.load(std::memory_order_relaxed)) ++i;
-  Slot& slot = slots.items[i & slots.mask];
+  Slot& slot = slot_with(slots, h, nullptr);
   slot.hash.store(h, std::memory_order_relaxed);
   slot.kernel.store(&kernel, std::memory_order_release);
 }
@@ -49,17 +53,12 @@ const Kernel& PlanTable::insert(std::unique_ptr<Kernel> kernel) {
   return *kernels_.back();
 }
 
-PlanTable::Slot& PlanTable::slot_of(Slots& slots, const Kernel& kernel) {
-  size_t i = hash(kernel.problem());
-  while (slots.items[i & slots.mask].kernel.load(std::memory_order_relaxed) != &kernel) ++i;
-  return slots.items[i & slots.mask];
-}
-
 const Kernel& PlanTable::replace(std::unique_ptr<Kernel> kernel) {
   std::lock_guard lock(mutex_);
   const Kernel* const there = find(kernel->problem());
   if (!there) throw Error(ErrorCode::internal, "no kernel to replace for " + to_string(kernel->problem()));
-  slot_of(*tables_.back(), *there).kernel.store(kernel.get(), std::memory_order_release);
+  Slot& slot = slot_with(*tables_.back(), hash(there->problem()), there);
+  slot.kernel.store(kernel.get(), std::memory_order_release);
   auto& known = *std::find_if(kernels_.begin(), kernels_.end(), [&](auto& k) { return k.get() == there; });
   std::swap(known, kernel);
   replaced_.push_back(std::move(kernel));

@@ -42,7 +42,8 @@ class PlanTable {
     std::vector<Slot> items;
   };
   static void place(Slots& slots, const Kernel& kernel);
-  static Slot& slot_of(Slots& slots, const Kernel& kernel);  // of one that is there
+  // Of those that a hash leads to the first with this kernel, which is there; null: the first that is free.
+  static Slot& slot_with(Slots& slots, uint64_t hash, const Kernel* kernel);
 
   std::atomic<Slots*> current_;
   std::mutex mutex_;
