@@ -21,10 +21,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 
 # Cost models round a lot, which SSE4.1 does in one instruction. Every x86 processor that runs a kernel of ours, or
-# serves a GPU, has it, so that it does not matter which copy of an inline function the linker keeps.
+# serves a GPU, has it.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set(model_sources ${sources})
-  list(FILTER model_sources INCLUDE REGEX "/src/model/")
-  set_property(SOURCE ${model_sources} APPEND PROPERTY COMPILE_OPTIONS -msse4.1)
-  set_property(SOURCE ${model_sources} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+  target_compile_options(tessera PRIVATE -msse4.1)
 endif()

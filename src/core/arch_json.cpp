@@ -70,7 +70,7 @@ Instruction read_types(const Json& j) {
   return out;
 }
 
-std::string types_text(const Instruction& i) {
+std::string instruction_types(const Instruction& i) {
   return std::string(to_string(i.a)) + ' ' + std::string(to_string(i.b)) + ' ' +
          std::string(to_string(i.acc));
 }
@@ -125,7 +125,7 @@ Json write_instructions(const ArchSpec& a) {
     bool same = true;
     for (; last < a.instructions.size(); ++last) {
       const Instruction& i = a.instructions[last];
-      if (i.name != head.name || types_text(i) != types_text(head) ||
+      if (i.name != head.name || instruction_types(i) != instruction_types(head) ||
           i.flops_per_cycle != head.flops_per_cycle || i.sum_bits != head.sum_bits)
         break;
       if (i.standard) shapes.push(triple_text({i.m, i.n, i.k}));
@@ -133,7 +133,7 @@ Json write_instructions(const ArchSpec& a) {
       same &= i.standard == i.preshuffle;
     }
     Json row = Json::object(
-        {{"name", head.name}, {"types", Json::array().push(types_text(head))}, {"shapes", shapes}});
+        {{"name", head.name}, {"types", Json::array().push(instruction_types(head))}, {"shapes", shapes}});
     if (!same) row.set("preshuffle_shapes", preshuffle);
     row.set("flops_per_cycle", head.flops_per_cycle);
     if (head.sum_bits != Instruction{}.sum_bits) row.set("sum_bits", head.sum_bits);
@@ -241,8 +241,6 @@ Key triple_key(std::string_view name, Triple ArchSpec::*member) {
           }};
 }
 
-constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};
-
 const std::vector<Key>& keys() {
   static const std::vector<Key> table = {
       {"name", always, [](ArchSpec& a, const Json& j) { a.name = j.as_string(); },
@@ -259,7 +257,9 @@ const std::vector<Key>& keys() {
        },
        [](const ArchSpec& a) { return a.models == a.name ? Json() : Json(a.models); }},
       {"backend", always,
-       [](ArchSpec& a, const Json& j) { a.backend = static_cast<BackendKind>(read_word(j, kBackends)); },
+       [](ArchSpec& a, const Json& j) {
+         a.backend = static_cast<BackendKind>(read_word(j, backend_names()));
+       },
        [](const ArchSpec& a) { return Json(to_string(a.backend)); }},
       {"families", always, [](ArchSpec& a, const Json& j) { a.families = read_words<Family>(j, "family"); },
        [](const ArchSpec& a) { return write_words(a.families, "family"); }},

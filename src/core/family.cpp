@@ -110,6 +110,7 @@ constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};
 
 }  // namespace
 
+std::span<const std::string_view> backend_names() { return kBackends; }
 std::string_view to_string(BackendKind b) { return kBackends[static_cast<size_t>(b)]; }
 const FamilyInfo& info(Family f) { return kFamilies[static_cast<size_t>(f)]; }
 std::span<const FamilyInfo> families() { return kFamilies; }

@@ -9,6 +9,7 @@
 namespace tessera {
 
 enum class BackendKind : int { cpu, cuda, hip };
+std::span<const std::string_view> backend_names();  // in the order of BackendKind
 std::string_view to_string(BackendKind b);
 
 struct FamilyInfo {

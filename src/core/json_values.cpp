@@ -7,10 +7,6 @@
 
 namespace tessera {
 
-void bad_value(const std::string& why, const std::string& remedy) {
-  throw Error(ErrorCode::bad_input, why, remedy);
-}
-
 const Json* Members::find(std::string_view key) {
   const Json* found = object_.find(key);
   if (found) --left_, known_.emplace_back(key);

@@ -8,12 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "core/bad_value.h"
 #include "tessera/error.h"
 #include "tessera/json.h"
 
 namespace tessera {
-
-[[noreturn]] void bad_value(const std::string& why, const std::string& remedy = {});
 
 // Runs `read` with `where` named in front of what it throws.
 template <class F>

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::string_view kFamilies[] = {
+constexpr std::string_view kFamilyNames[] = {
     "cpu_packed", "cpu_direct",   "cpu_dot",     "cpu_amx",    "tma_ws",
     "cp_async",   "simt",         "gemv",        "mfma",       "wmma",
     "cpu_groups", "cpu_winograd", "cpu_scatter", "cpu_planes", "cpu_winograd_weight"};
@@ -22,7 +22,7 @@ constexpr std::string_view kStores[] = {"direct", "cshuffle"};
 constexpr std::string_view kRasters[] = {"along_n", "along_m"};
 
 constexpr std::span<const std::string_view> names_of(std::string_view field) {
-  if (field == "family") return kFamilies;
+  if (field == "family") return kFamilyNames;
   if (field == "pipeline") return kPipelines;
   if (field == "scheduler") return kSchedulers;
   if (field == "store") return kStores;
@@ -101,7 +101,7 @@ std::optional<KernelConfig> KernelConfig::parse(std::string_view text, std::stri
   auto family = words.empty() ? std::nullopt : parse_family(words[0]);
   if (!family) {
     std::string names;
-    for (auto name : kFamilies) names += " " + std::string(name);
+    for (auto name : kFamilyNames) names += " " + std::string(name);
     *why = "a config begins with its family, one of" + names;
     return std::nullopt;
   }
@@ -146,12 +146,12 @@ std::string to_string(const KernelConfig& c) {
 
 std::string_view to_string(Family f) {
   const auto i = static_cast<size_t>(f);
-  return i < std::size(kFamilies) ? kFamilies[i] : "unknown_family";
+  return i < std::size(kFamilyNames) ? kFamilyNames[i] : "unknown_family";
 }
 
 std::optional<Family> parse_family(std::string_view text) {
-  for (size_t i = 0; i < std::size(kFamilies); ++i) {
-    if (kFamilies[i] == text) return static_cast<Family>(i);
+  for (size_t i = 0; i < std::size(kFamilyNames); ++i) {
+    if (kFamilyNames[i] == text) return static_cast<Family>(i);
   }
   return std::nullopt;
 }

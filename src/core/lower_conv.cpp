@@ -12,7 +12,7 @@ constexpr size_t kAxes = ConvShape::kAxes;
 int64_t product(const ConvShape::Axes& x) { return x[0] * x[1] * x[2]; }
 
 // Images, or the results of moving a filter over them: N(spatial)GC.
-struct Tensor {
+struct PixelTensor {
   ConvShape::Axes size;
   int64_t n, g, channels;
 
@@ -159,7 +159,7 @@ class Lowering {
 
   const Problem& p_;
   ConvShape c_;
-  Tensor x_, y_;
+  PixelTensor x_, y_;
   int64_t taps_;
   bool pointwise_;
   GemmView v_;

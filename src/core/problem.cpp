@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "core/bad_value.h"
 #include "core/known_words.h"
 #include "tessera/error.h"
 
@@ -18,15 +19,11 @@ constexpr std::array<std::string_view, 4> kOps = {"gemm", "conv_fwd", "conv_bwd_
 constexpr std::array<std::string_view, 6> kLayouts = {"rcr", "rrr",           "crr",
                                                       "ccr", "channels_last", "channels_first"};
 
-[[noreturn]] void bad(const std::string& why, const std::string& remedy = {}) {
-  throw Error(ErrorCode::bad_input, why, remedy);
-}
-
 // dtype=A or dtype=AxB.
 void parse_types(Problem& p, std::string_view text) {
   auto type = [&](std::string_view word) {
     auto t = parse_dtype(word);
-    if (!t) bad("unknown dtype '" + std::string(word) + "'", "one of " + dtype_names());
+    if (!t) bad_value("unknown dtype '" + std::string(word) + "'", "one of " + dtype_names());
     return *t;
   };
   size_t x = text.find('x');
@@ -36,7 +33,7 @@ void parse_types(Problem& p, std::string_view text) {
 
 DType parse_one_type(std::string_view text) {
   auto t = parse_dtype(text);
-  if (!t) bad("unknown dtype '" + std::string(text) + "'", "one of " + dtype_names());
+  if (!t) bad_value("unknown dtype '" + std::string(text) + "'", "one of " + dtype_names());
   return *t;
 }
 
@@ -47,13 +44,13 @@ void parse_layout(Problem& p, std::string_view text) {
   for (size_t i = 0; i < kLayouts.size(); ++i) {
     if (text == kLayouts[i]) return void(p.layout = static_cast<Layout>(i));
   }
-  bad("unknown layout '" + std::string(text) + "'",
-      is_conv(p.op) ? "channels_last or channels_first" : "one of rcr rrr crr ccr");
+  bad_value("unknown layout '" + std::string(text) + "'",
+            is_conv(p.op) ? "channels_last or channels_first" : "one of rcr rrr crr ccr");
 }
 
 int64_t parse_size(std::string_view text) {
   auto v = parse_int(text);
-  if (!v) bad("not a 64-bit integer");
+  if (!v) bad_value("not a 64-bit integer");
   return *v;
 }
 
@@ -62,16 +59,16 @@ void parse_axes(ConvShape& c, std::string_view text, std::array<ConvShape::Axes*
   std::vector<std::string_view> pieces = split(text, 'x');
   if (lo_hi[0] == &c.in) {
     if (pieces.size() > ConvShape::kAxes)
-      bad("more than " + std::to_string(ConvShape::kAxes) + " spatial axes");
+      bad_value("more than " + std::to_string(ConvShape::kAxes) + " spatial axes");
     c.dims = static_cast<int>(pieces.size());
   }
   if (pieces.size() == 1 && c.dims > 1) pieces.resize(static_cast<size_t>(c.dims), pieces[0]);
   if (static_cast<int>(pieces.size()) != c.dims) {
-    bad(std::to_string(pieces.size()) + " axes, and 'in' has " + std::to_string(c.dims));
+    bad_value(std::to_string(pieces.size()) + " axes, and 'in' has " + std::to_string(c.dims));
   }
   for (size_t i = 0; i < pieces.size(); ++i) {
     const size_t axis = ConvShape::kAxes - pieces.size() + i, colon = pieces[i].find(':');
-    if (colon != text.npos && !lo_hi[1]) bad("':' is for padding alone");
+    if (colon != text.npos && !lo_hi[1]) bad_value("':' is for padding alone");
     (*lo_hi[0])[axis] = parse_size(pieces[i].substr(0, colon));
     if (lo_hi[1]) {
       (*lo_hi[1])[axis] = colon == text.npos ? (*lo_hi[0])[axis] : parse_size(pieces[i].substr(colon + 1));
@@ -108,7 +105,7 @@ Field size_field(std::string_view key) {
   return {key, kGemm, default_value == 0,
           [](Problem& p, std::string_view text) {
             p.*member = parse_size(text);
-            if (p.*member < 0) bad("must not be negative");
+            if (p.*member < 0) bad_value("must not be negative");
           },
           [](const Problem& p) { return p.*member == default_value ? "" : std::to_string(p.*member); }};
 }
@@ -140,7 +137,7 @@ Field factor_field(std::string_view key, double default_value) {
   return {key, kAll, false,
           [](Problem& p, std::string_view t) {
             auto v = parse_number(t);
-            if (!v) bad("not a finite number");
+            if (!v) bad_value("not a finite number");
             p.*member = *v;
           },
           [](const Problem& p) { return p.*member == left_out ? "" : number_text(p.*member); }};
@@ -177,7 +174,7 @@ const std::vector<Field>& fields() {
        [](Problem& p, std::string_view t) {
          std::string why;
          auto e = parse_epilogue(t, &why);
-         if (!e) bad(why);
+         if (!e) bad_value(why);
          p.epilogue = *e;
        },
        [](const Problem& p) { return p.epilogue.empty() ? std::string() : to_string(p.epilogue); }},
@@ -187,13 +184,13 @@ const std::vector<Field>& fields() {
        [](const Problem& p) { return p.d == default_d(p) ? "" : std::string(to_string(p.d)); }},
       {"prepack", kAll, false,
        [](Problem& p, std::string_view t) {
-         if (t != "b") bad("only B can be prepacked", "prepack=b, or leave it out");
+         if (t != "b") bad_value("only B can be prepacked", "prepack=b, or leave it out");
          p.prepack_b = true;
        },
        [](const Problem& p) { return std::string(p.prepack_b ? "b" : ""); }},
       {"bias_grad", kConv, false,
        [](Problem& p, std::string_view t) {
-         if (t != "f32") bad("sums of the gradient are f32", "bias_grad=f32, or leave it out");
+         if (t != "f32") bad_value("sums of the gradient are f32", "bias_grad=f32, or leave it out");
          p.bias_grad = true;
        },
        [](const Problem& p) { return std::string(p.bias_grad ? "f32" : ""); }},
@@ -223,7 +220,7 @@ Op parse_op(std::string_view word) {
     if (word == kOps[i]) return static_cast<Op>(i);
     names += (i ? " " : "") + std::string(kOps[i]);
   }
-  bad("unknown operation '" + std::string(word) + "'", "one of " + names);
+  bad_value("unknown operation '" + std::string(word) + "'", "one of " + names);
 }
 
 bool is_op(std::string_view word) { return std::find(kOps.begin(), kOps.end(), word) != kOps.end(); }
@@ -254,7 +251,7 @@ int64_t Problem::batch_stride_c() const { return stride_c != kPacked ? stride_c 
 Problem Problem::parse(std::string_view text) {
   Problem p;
   auto words = split_words(text);
-  if (words.empty()) bad("empty problem", "for example: gemm m=512 n=512 k=512 dtype=f32");
+  if (words.empty()) bad_value("empty problem", "for example: gemm m=512 n=512 k=512 dtype=f32");
   p.op = parse_op(words[0]);
   if (is_conv(p.op)) p.layout = Layout::channels_last;
   std::vector<std::string_view> values(fields().size());
@@ -269,12 +266,12 @@ Problem Problem::parse(std::string_view text) {
         if (field.is_for(p.op)) keys.emplace_back(field.key);
       }
       std::string hint = nearest(key, keys);
-      bad("unknown word '" + std::string(words[i]) + "' in the problem",
-          hint.empty() ? "fields are " + join(keys, " ") : "did you mean '" + hint + "='?");
+      bad_value("unknown word '" + std::string(words[i]) + "' in the problem",
+                hint.empty() ? "fields are " + join(keys, " ") : "did you mean '" + hint + "='?");
     }
-    if (values[f].data()) bad("'" + std::string(key) + "' is given twice");
+    if (values[f].data()) bad_value("'" + std::string(key) + "' is given twice");
     values[f] = words[i].substr(equals + 1);
-    if (values[f].empty()) bad("'" + std::string(key) + "' has no value");
+    if (values[f].empty()) bad_value("'" + std::string(key) + "' has no value");
   }
   for (size_t f = 0; f < fields().size(); ++f) {
     const Field& field = fields()[f];
@@ -285,7 +282,8 @@ Problem Problem::parse(std::string_view text) {
         field.parse(p, values[f]);
       } catch (const Error& e) { throw e.on(std::string(field.key) + '=' + std::string(values[f])); }
     } else if (field.required && field.is_for(p.op)) {
-      bad("the problem has no '" + std::string(field.key) + "'", "add " + std::string(field.key) + "=...");
+      bad_value("the problem has no '" + std::string(field.key) + "'",
+                "add " + std::string(field.key) + "=...");
     }
   }
   p.validate();

@@ -9,9 +9,9 @@
 namespace tessera {
 namespace {
 
-constexpr double kVector = 16;  // bytes of the widest load of a lane
-constexpr double kOther = 40;   // registers of a lane for addresses and the like
-constexpr double kLine = 128;   // bytes of L2
+constexpr double kVector = 16;     // bytes of the widest load of a lane
+constexpr double kOther = 40;      // registers of a lane for addresses and the like
+constexpr double kLineOfL2 = 128;  // bytes of L2
 constexpr double kSumBytes = 4;
 constexpr double kOverlap = 4;  // how well memory hides behind the work: the exponent of their norm
 
@@ -46,7 +46,7 @@ struct Workgroup {
   double ends = 0, ends_busy = 0;
 };
 
-struct Block {
+struct AmdBlock {
   const GemmView& v;
   const KernelConfig& c;
   const ArchSpec& a;
@@ -122,7 +122,7 @@ struct Block {
     const bool shuffled = c.store == static_cast<int>(Store::cshuffle);
     const double run = static_cast<double>(inst.n) * bytes_of(v.c.type);
     const double stored =
-        (shuffled ? out * narrow(v.c, c.vec_c) : out * std::max(1.0, kLine / run)) / from_l2();
+        (shuffled ? out * narrow(v.c, c.vec_c) : out * std::max(1.0, kLineOfL2 / run)) / from_l2();
     const double through = shuffled ? 2 * out / t.amd_lds_bytes + 2 * t.amd_barrier : 0;
     const double start = c.persistent ? 0 : t.amd_workgroup;
     const double operations = sums() * v.epilogue.count / (32 * t.amd_units);
@@ -143,7 +143,7 @@ AmdCosts::AmdCosts(const ArchSpec& a) {
 
 double amd_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const AmdCosts& t,
                   ViewMemo& memo) {
-  const Workgroup g = Block{v, c, a, t, *memo.instruction(c)}.cost();
+  const Workgroup g = AmdBlock{v, c, a, t, *memo.instruction(c)}.cost();
   const double rows = std::ceil(static_cast<double>(v.m) / c.block_m),
                cols = std::ceil(static_cast<double>(v.n) / c.block_n);
   const double steps_all = std::max(1.0, std::ceil(static_cast<double>(v.k) / c.block_k));

@@ -26,7 +26,7 @@ struct Amx : ProductTerms {
 
   // Taps from copies of an image's lines. What one group of one part takes, times the parts.
   void amx_lines() const {
-    constexpr double kLine = 40;  // cycles of copying a line, beside its bytes
+    constexpr double kCopiedLine = 40;  // cycles of copying a line, beside its bytes
     const int group = k_group(compute_type(left.type, inst));
     const Window part = first_part();
     const LinesShape s = lines_shape(part, group, inst.k);
@@ -49,7 +49,7 @@ struct Amx : ProductTerms {
     const double pixels = lines * static_cast<double>(s.width), size = bytes_of(left.type);
     const double bytes = pixels * static_cast<double>(s.pixel) * size;
     const bool pieces = v.groups > 1 || s.pixel != part.channels;
-    w.pack_a = lines * kLine + bytes * t.pack_copy * t.amx_pack +
+    w.pack_a = lines * kCopiedLine + bytes * t.pack_copy * t.amx_pack +
                (pieces ? pixels * t.gather_piece + shared_lines(left, pixels) : 0.0);
     if (!v.b_prepacked) w.pack_b = f.right.copied * t.amx_pack;
     const double packed_b = steps * parts * 64 * std::ceil(w.cols / 16) * 16;
@@ -65,7 +65,8 @@ struct Amx : ProductTerms {
 
   // A gradient from copies of an image's lines: what one group takes.
   void amx_gradient() const {
-    constexpr double kLine = 60, kWord = 8, kTurned = 100;  // cycles: beside its words; two pixels; a tile
+    constexpr double kCopiedLine = 60, kWord = 8,
+                     kTurned = 100;  // cycles: beside its words; two pixels; a tile
     const GradientLines lines(*v.window);
     const LinesShape& s = lines.shape;
     const double planes = static_cast<double>(v.window->images * s.z.positions);
@@ -85,7 +86,7 @@ struct Amx : ProductTerms {
     const double tm = w.tile_m / 16, whole = std::floor(row_tiles / tm), single = row_tiles - whole * tm;
     const double col_blocks = std::ceil(col_tiles / (w.tile_n / 16)), tn = col_tiles / col_blocks;
     w.math = col_blocks * (whole * block(tm, tn) + single * block(1, tn));
-    w.pack_b = copied * kLine + words * kWord;
+    w.pack_b = copied * kCopiedLine + words * kWord;
     w.pack_a = row_tiles * steps * kTurned;
     const double image_bytes = static_cast<double>(v.b.extent) * bytes_of(v.b.type) / w.groups;
     w.staged = steps / blocks * 1024 * tm;

@@ -15,7 +15,7 @@ constexpr double kLanes = 512;      // threads of a multiprocessor that hide eac
 constexpr double kGemvLoad = 4096;  // bytes that a wave of gemv asks for at once, 16 columns of them
 
 // A block of one tile.
-struct Block {
+struct CudaBlock {
   double threads = 32, shared = 0, registers = 64;  // registers of a thread
   double rows = 1, cols = 1;                        // of C as the kernel sees it
   double sums = 1;
@@ -26,14 +26,14 @@ struct Block {
 
 bool aligned(const Operand& o, int vec) { return vec * bytes_of(o.type) == 16; }
 
-Block gemv_block(const GemmView& v, const KernelConfig& c, const BlockCosts& t) {
+CudaBlock gemv_block(const GemmView& v, const KernelConfig& c, const BlockCosts& t) {
   const bool along = c.swap_ab ? v.a.col_stride == 1 : v.b.row_stride == 1;
   const bool narrow_along = c.swap_ab ? v.b.row_stride == 1 : v.a.col_stride == 1;
   const Operand &wide = c.swap_ab ? v.a : v.b, &narrow = c.swap_ab ? v.b : v.a;
   const double waves = c.wave_n * c.wave_k, element = bytes_of(wide.type);
   const double wave_bytes = along ? kGemvLoad * c.tile_n / 16 : kGemvLoad;
   double extra = aligned(wide, c.swap_ab ? c.vec_a : c.vec_b) ? 1 : t.gemv_unaligned;
-  Block b;
+  CudaBlock b;
   b.threads = 32 * waves;
   b.shared = waves * c.tile_m * c.tile_n * kWordBytes;
   const double fragments = c.tile_m / 8.0 * (c.tile_n / 16.0);
@@ -55,9 +55,9 @@ Block gemv_block(const GemmView& v, const KernelConfig& c, const BlockCosts& t) 
   return b;
 }
 
-Block tile_block(const GemmView& v, const KernelConfig& c, const BlockCosts& t, ViewMemo& memo) {
+CudaBlock tile_block(const GemmView& v, const KernelConfig& c, const BlockCosts& t, ViewMemo& memo) {
   const bool simt = c.family_id() == Family::simt;
-  Block b;
+  CudaBlock b;
   b.rows = c.block_m;
   b.cols = c.block_n;
   b.sums = b.rows * b.cols;
@@ -109,7 +109,7 @@ BlockCosts::BlockCosts(const ArchSpec& a) {
 double block_cycles(const GemmView& v, const KernelConfig& c, const ArchSpec& a, const BlockCosts& t,
                     ViewMemo& memo) {
   const bool gemv = c.family_id() == Family::gemv;
-  const Block b = gemv ? gemv_block(v, c, t) : tile_block(v, c, t, memo);
+  const CudaBlock b = gemv ? gemv_block(v, c, t) : tile_block(v, c, t, memo);
   const double tiles = std::ceil(static_cast<double>(rows_of(v, c)) / b.rows) *
                        std::ceil(static_cast<double>(cols_of(v, c)) / b.cols) * static_cast<double>(v.groups);
   const double steps_all = std::max(1.0, std::ceil(static_cast<double>(v.k) / b.depth));

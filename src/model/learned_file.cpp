@@ -9,7 +9,7 @@ namespace tessera {
 namespace {
 
 constexpr std::string_view kMagic = "TSRMODEL";
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kModelVersion = 2;
 
 void put(std::string& out, const void* data, size_t bytes) {
   out.append(static_cast<const char*>(data), bytes);
@@ -85,7 +85,7 @@ std::string LearnedModel::bytes() const {
                                            {"made", made_}})
                                  .dump();
   std::string out(kMagic);
-  put(out, kVersion);
+  put(out, kModelVersion);
   put(out, static_cast<uint32_t>(header.size()));
   out += header;
   for (const ForestRows* rows : {&first_, &rest_}) {
@@ -102,7 +102,7 @@ std::shared_ptr<const LearnedModel> LearnedModel::parse(std::string_view bytes, 
   if (in.take(kMagic.size()) != kMagic || bytes.size() < kContentHashLength) in.fail();
   const std::string_view checked = bytes.substr(0, bytes.size() - kContentHashLength);
   if (content_hash(checked) != bytes.substr(checked.size())) in.fail();
-  if (const uint32_t version = in.number(); version != kVersion) {
+  if (const uint32_t version = in.number(); version != kModelVersion) {
     throw Error(ErrorCode::unsupported, std::string(origin) + " is of version " + std::to_string(version),
                 "train it again");
   }

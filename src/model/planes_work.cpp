@@ -9,7 +9,7 @@ namespace tessera {
 namespace {
 
 // Cycles of the transposition between a vector of pixels and their channels, and of a call of a line.
-constexpr double kTransposition = 90, kLine = 25;
+constexpr double kTransposition = 90, kLineCall = 25;
 // Of a pixel whose channels leave alone, its row of C not followed by the next.
 constexpr double kPixel = 8;
 
@@ -38,7 +38,7 @@ struct Planes : CpuTerms {
     // Lines are copied apart, and come together again.
     const auto lines = [&](double all, double length, double split, double channels) {
       const double at_once = split * channels <= inst.n ? 1 : split * std::ceil(channels / inst.n);
-      return all * at_once * (kLine + std::ceil(length / split / inst.n) * kTransposition);
+      return all * at_once * (kLineCall + std::ceil(length / split / inst.n) * kTransposition);
     };
     const auto& axes = v.window->axes;
     const auto rows = [&](auto size) { return static_cast<double>(size(axes[0]) * size(axes[1])); };
@@ -61,7 +61,7 @@ struct Planes : CpuTerms {
                                    : elements / static_cast<double>(s.outer) / together *
                                          std::ceil(together * static_cast<double>(s.outer) / inst.n);
       w.epilogue =
-          leaving + outputs * kLine +
+          leaving + outputs * kLineCall +
           stores * (t.store_per_vector + (follow ? 0 : kPixel) + v.epilogue.count * t.step_per_vector);
     }
 

@@ -25,7 +25,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kManifestVersion = 1;
 constexpr std::string_view kSizes = "m=1024 n=1024 k=1024";
 constexpr size_t kMaxListed = 10;  // reasons in one error text
 
@@ -276,7 +276,7 @@ GenerateResult generate(const GenerateOptions& options,
   }
   for (const std::string& flag : plan.arch.compile_flags) flags.push(flag);
   for (Json& row : rows) kernels.push(std::move(row));
-  const Json manifest = Json::object({{"version", kVersion},
+  const Json manifest = Json::object({{"version", kManifestVersion},
                                       {"abi", kKernelAbi},
                                       {"arch", plan.arch.name},
                                       {"variant", options.variant},

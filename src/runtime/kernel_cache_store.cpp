@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kEntryVersion = 1;
 constexpr std::string_view kBinaryFile = "/kernel.so", kMetaFile = "/meta.json";
 constexpr std::string_view kFailed = "/failed", kLocks = "/locks", kScratch = "/scratch";
 constexpr size_t kRoom = size_t{1} << 18;  // what a compile needs at most
@@ -45,7 +45,7 @@ bool is_failure(std::string_view name) {
 
 EntryMeta parse_meta(std::string_view text) {
   const Json j = Json::parse(text, "meta.json");
-  if (j.at("version").as_int() != kVersion)
+  if (j.at("version").as_int() != kEntryVersion)
     throw Error(ErrorCode::corrupt, "it is of another format version");
   return {j.at("symbol").as_string(),
           j.at("arch").as_string(),
@@ -149,7 +149,7 @@ void CacheStore::discard(const std::string& unit_key, std::string_view compiler)
 
 int64_t CacheStore::publish(const std::string& entry, const Binary& binary, const Source& source,
                             std::string_view compiler) {
-  const std::string meta = Json::object({{"version", kVersion},
+  const std::string meta = Json::object({{"version", kEntryVersion},
                                          {"symbol", binary.symbol},
                                          {"arch", source.arch},
                                          {"compiler", compiler},

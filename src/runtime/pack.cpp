@@ -17,7 +17,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kPackVersion = 1;
 constexpr size_t kAlignment = 64;
 
 struct Header {
@@ -77,7 +77,7 @@ void Pack::read_index() {
   require(bytes.size() >= sizeof(header), "shorter than a header");
   memcpy(&header, bytes.data(), sizeof(header));
   require(header.magic == kMagic, "not a pack");
-  require(header.version == kVersion, "of another format version");
+  require(header.version == kPackVersion, "of another format version");
   require(header.file_length == bytes.size(), "its length is not the recorded one");
   require(header.index_length <= bytes.size() - sizeof(header), "its index is longer than the file");
   const std::string_view index = bytes.substr(sizeof(header), header.index_length);
@@ -185,8 +185,10 @@ void PackWriter::write(const std::string& path) const {
     for (const auto& [key, d] : decisions_) {
       decisions.push(Json::object({{"arch", d.arch}, {"problem", d.problem}, {"config", d.config}}));
     }
-    return Json::object(
-               {{"version", kVersion}, {"abi", kKernelAbi}, {"kernels", kernels}, {"decisions", decisions}})
+    return Json::object({{"version", kPackVersion},
+                         {"abi", kKernelAbi},
+                         {"kernels", kernels},
+                         {"decisions", decisions}})
         .dump();
   };
   size_t base = sizeof(Header);
@@ -202,7 +204,7 @@ void PackWriter::write(const std::string& path) const {
     file += k.bytes;
     file.resize(aligned(file.size()), '\0');
   }
-  Header header{kMagic, kVersion, 0, index.size(), file.size(), {}};
+  Header header{kMagic, kPackVersion, 0, index.size(), file.size(), {}};
   const std::string checksum = content_hash(index);
   std::copy(checksum.begin(), checksum.end(), header.index_checksum.begin());
   memcpy(file.data(), &header, sizeof(header));

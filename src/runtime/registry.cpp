@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kRegistryVersion = 1;
 constexpr int64_t kMostPriority = 1000000;
 
 std::string priority_hint() {
@@ -290,7 +290,7 @@ Json Registry::to_json() const {
     count(by_layout, d.layout);
     count(by_arch, d.arch);
   }
-  return Json::object({{"version", kVersion},
+  return Json::object({{"version", kRegistryVersion},
                        {"name", name_},
                        {"statistics", Json::object({{"total", static_cast<int64_t>(decls.size())},
                                                     {"family", by_family},
@@ -311,7 +311,7 @@ std::shared_ptr<Registry> Registry::from_json(const Json& json) {
     }
   };
   refuse_unknown(json, {"version", "name", "statistics", "kernels"});
-  if (json.at("version").as_int() != kVersion) {
+  if (json.at("version").as_int() != kRegistryVersion) {
     throw Error(ErrorCode::unsupported, "registry format version " + json.at("version").dump(),
                 "export it again with this version");
   }

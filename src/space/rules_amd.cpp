@@ -7,7 +7,6 @@ namespace tessera {
 namespace {
 
 bool is(C c, Pipeline p) { return c.pipeline == static_cast<int>(p); }
-bool shuffles_c(C c) { return c.store == static_cast<int>(Store::cshuffle); }
 
 bool tile_at_least(C c, const std::array<int, 3>& least) {
   return c.block_m >= least[0] && c.block_n >= least[1] && c.block_k >= least[2];
@@ -65,7 +64,7 @@ bool loads_a_vector(int extent, int vec, C c, A a) {
   return step >= 1 && saturated_product({extent, c.block_k}) / step >= 1;
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kAmdRules[] = {
     {"min_tile", kAmdFamilies, reads("block preshuffle"),
      [](V, C c, A a) { return tile_at_least(c, c.preshuffle ? a.min_tile_preshuffle : a.min_tile); },
      "block is below the least tile of the architecture (16x16x8, with preshuffle 64x64x32)"},
@@ -125,6 +124,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> amd_rules() { return kRules; }
+std::span<const Rule> amd_rules() { return kAmdRules; }
 
 }  // namespace tessera

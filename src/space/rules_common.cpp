@@ -89,7 +89,7 @@ bool is_instruction(V v, C c, A a) {
   return i && family_space(c.family_id()).issues(*i, v.a.type, v.b.type, v.b_prepacked);
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kCommonRules[] = {
     {"family", kAnyFamily, reads("family"),
      [](V, C c, A a) { return known_family(c) && a.runs(c.family_id()); },
      "the architecture does not run this kernel family"},
@@ -136,6 +136,6 @@ std::pair<int, int> knob_bounds(size_t index) {
   return {kCounts >> index & 1 ? 1 : 0, kLargestValue};
 }
 
-std::span<const Rule> common_rules() { return kRules; }
+std::span<const Rule> common_rules() { return kCommonRules; }
 
 }  // namespace tessera

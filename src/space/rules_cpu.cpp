@@ -84,7 +84,7 @@ constexpr int64_t kMostProducts = 1 << 14;
 
 bool block_holds_tile(int block, int tile) { return block == 0 || block >= tile; }
 
-constexpr Rule kRules[] = {
+constexpr Rule kCpuRules[] = {
     {"tile_empty", kCpuFamilies, reads("tile"), [](V, C c, A) { return c.tile_m >= 1 && c.tile_n >= 1; },
      "tile_m and tile_n are at least 1"},
     {"tile_vectors", kTiled, reads("tile_n inst_n"), [](V, C c, A) { return divides(c.inst_n, c.tile_n); },
@@ -316,6 +316,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> cpu_rules() { return kRules; }
+std::span<const Rule> cpu_rules() { return kCpuRules; }
 
 }  // namespace tessera

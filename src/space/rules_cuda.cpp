@@ -14,7 +14,6 @@ constexpr int kWarpGroup = 4;  // warps that issue a wgmma together
 constexpr int64_t kRow = 128;  // bytes of k in a swizzled row of shared memory
 
 bool pingpong(C c) { return c.pipeline == static_cast<int>(Pipeline::pingpong); }
-bool shuffles_c(C c) { return c.store == static_cast<int>(Store::cshuffle); }
 
 bool is_f8(V v) { return info(v.a.type).is_float && bytes_of(v.a.type) == 1; }
 
@@ -34,7 +33,7 @@ int64_t simt_threads(C c) {
 bool streamed_along_k(V v, C c) { return c.swap_ab ? v.a.col_stride == 1 : v.b.row_stride == 1; }
 bool both_along_k(V v) { return v.a.col_stride == 1 && v.b.row_stride == 1; }
 
-constexpr Rule kRules[] = {
+constexpr Rule kCudaRules[] = {
     {"packed_d", kCudaFamilies, 0,
      [](V v, C, A) {
        return v.epilogue.d_count() == 0 ||
@@ -218,6 +217,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> cuda_rules() { return kRules; }
+std::span<const Rule> cuda_rules() { return kCudaRules; }
 
 }  // namespace tessera

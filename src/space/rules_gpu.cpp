@@ -27,7 +27,7 @@ bool lists(const std::vector<T>& list, int value) {
   return std::find(list.begin(), list.end(), static_cast<T>(value)) != list.end();
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kGpuRules[] = {
     {"block_empty", kBlocks, reads("block"),
      [](V, C c, A) { return c.block_m >= 1 && c.block_n >= 1 && c.block_k >= 1; },
      "block_m, block_n and block_k are at least 1"},
@@ -112,6 +112,6 @@ bool vector_fits(const Operand& o, int64_t groups, int vec) {
          (groups == 1 || divides(vec, o.group_stride));
 }
 
-std::span<const Rule> gpu_rules() { return kRules; }
+std::span<const Rule> gpu_rules() { return kGpuRules; }
 
 }  // namespace tessera

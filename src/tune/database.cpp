@@ -16,7 +16,7 @@ namespace {
 
 using sqlite::execute, sqlite::Statement, sqlite::Transaction;
 
-constexpr int kVersion = 1, kApplicationId = 0x54535241;  // "TSRA"
+constexpr int kDatabaseVersion = 1, kApplicationId = 0x54535241;  // "TSRA"
 
 std::string schema() {
   std::string knobs;
@@ -174,15 +174,16 @@ Database::Database(const std::string& path, Mode mode, int patience_ms)
       Transaction t(db);
       if (impl_->scalar("SELECT count(*) FROM sqlite_master") == 0) {  // nobody else was first
         execute(db, schema());
-        execute(db, format("PRAGMA application_id = %d; PRAGMA user_version = %d", kApplicationId, kVersion));
+        execute(db, format("PRAGMA application_id = %d; PRAGMA user_version = %d", kApplicationId,
+                           kDatabaseVersion));
       }
       t.commit();
     }
     if (impl_->scalar("PRAGMA application_id") != kApplicationId)
       throw Error(ErrorCode::corrupt, "this is no database of measurements", "name another file");
-    if (const int64_t v = impl_->scalar("PRAGMA user_version"); v != kVersion) {
+    if (const int64_t v = impl_->scalar("PRAGMA user_version"); v != kDatabaseVersion) {
       throw Error(ErrorCode::corrupt,
-                  "a database of version " + std::to_string(v) + ", not " + std::to_string(kVersion),
+                  "a database of version " + std::to_string(v) + ", not " + std::to_string(kDatabaseVersion),
                   "export it with the program that made it, and import that");
     }
     if (mode == Mode::write) impl_->add_missing_knobs();

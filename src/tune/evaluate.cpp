@@ -20,7 +20,7 @@ namespace tessera {
 namespace {
 
 constexpr size_t kStoredBest = 3, kChoices = 3;
-constexpr int kDraws = 1000, kRounds = 9;
+constexpr int kDraws = 1000, kTimedRounds = 9;
 
 std::vector<size_t> first_of(const std::vector<double>& us, size_t count) {
   std::vector<size_t> order(us.size());
@@ -95,7 +95,7 @@ double peer_ratio(const EvaluatedProblem& row, const std::string& cache_dir, con
   d.cache_dir = cache_dir;
   Dispatcher dispatcher(d);
   const BenchRow timed = bench_problem(dispatcher, {row.family, row.problem}, {o.peer},
-                                       {.threads = threads, .measure = {.min_rounds = kRounds}});
+                                       {.threads = threads, .measure = {.min_rounds = kTimedRounds}});
   return timed.time_us > 0 && !timed.peers.empty() ? timed.peers[0].time_us / timed.time_us : 0;
 }
 
@@ -126,7 +126,7 @@ Evaluation evaluate(const TrainingData& data, Fold fold, const Model& model, Eva
     throw Error(
         ErrorCode::bad_input, "no measured problem is in the fold '" + std::string(to_string(fold)) + "'",
         "of shapes of your own one in eight is in the fold 'valid', the others in 'train': --fold names one");
-  options.sweep.timing.min_rounds = kRounds;
+  options.sweep.timing.min_rounds = kTimedRounds;
   options.sweep.timing.give_up_at = 0;
   const int threads = data.arch.compute_units;
   const std::string fixed = fixed_choice(data);

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-constexpr unsigned char kBand = 0xb7, kUnwritten = 0xff;
+constexpr unsigned char kBandFill = 0xb7, kUnwritten = 0xff;
 constexpr size_t kLine = 64;  // of the cache, and the widest load
 
 size_t page() {
@@ -38,8 +38,8 @@ GuardedBuffer::GuardedBuffer(size_t bytes, size_t align) : bytes_(bytes) {
   madvise(begin, inner, MADV_HUGEPAGE);
   data_ = begin + (inner - away - bytes) / align * align;
   std::memset(data_, kUnwritten, bytes);
-  std::memset(begin, kBand, static_cast<size_t>(data_ - begin));
-  std::memset(data_ + bytes, kBand, static_cast<size_t>(begin + inner - (data_ + bytes)));
+  std::memset(begin, kBandFill, static_cast<size_t>(data_ - begin));
+  std::memset(data_ + bytes, kBandFill, static_cast<size_t>(begin + inner - (data_ + bytes)));
 }
 
 GuardedBuffer::GuardedBuffer(GuardedBuffer&& other) noexcept { *this = std::move(other); }
@@ -65,7 +65,7 @@ std::string GuardedBuffer::damage() const {
   const auto* begin = static_cast<const unsigned char*>(mapping_) + page();
   const auto* end = static_cast<const unsigned char*>(mapping_) + mapped_ - page();
   const auto* data = reinterpret_cast<const unsigned char*>(data_);
-  const auto touched = [](unsigned char b) { return b != kBand; };
+  const auto touched = [](unsigned char b) { return b != kBandFill; };
   const auto* before = std::find_if(begin, data, touched);
   if (before != data) return std::to_string(data - before) + " bytes before the start were written";
   const auto* after = std::find_if(data + bytes_, end, touched);

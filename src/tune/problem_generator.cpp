@@ -72,7 +72,7 @@ int64_t channels(Draw& draw, double most) {
 }
 
 // One axis after the other, the innermost last.
-struct Axes {
+struct AxisTexts {
   std::string in, filter, stride, pad, dilation;
 
   void add(int64_t size, int64_t taps, int64_t step, bool padded, int64_t apart) {
@@ -117,7 +117,7 @@ std::string layer(Draw& draw) {
   }
   const int64_t step = draw.one_of(kSteps), apart = step == 1 && draw.unit() < 0.06 ? 2 : 1;
   const bool padded = draw.unit() < 0.85;
-  Axes axes;
+  AxisTexts axes;
   if (draw.unit() < 0.2) {
     const int64_t depth = draw.one_of(kDepths);
     axes.add(depth, taps > 1 && draw.unit() < 0.7 ? 3 : 1, 1, padded, 1);

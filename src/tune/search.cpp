@@ -1,6 +1,7 @@
 #include "tune/search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 
@@ -94,7 +95,8 @@ Picks children(Space& s, size_t count) {
 
 Picks evolution(Space& s, size_t count) {
   if (std::any_of(s.us.begin(), s.us.end(), [](double us) { return us > 0; })) return children(s, count);
-  Picks first = best_predicted(s, static_cast<size_t>(static_cast<double>(count) * kSharePredicted + 0.5));
+  Picks first =
+      best_predicted(s, static_cast<size_t>(std::llround(static_cast<double>(count) * kSharePredicted)));
   for (size_t i : first) s.measured[i] = true;  // not drawn again
   const Picks rest = drawn(s, count - first.size());
   first.insert(first.end(), rest.begin(), rest.end());
@@ -106,7 +108,7 @@ struct Row {
   size_t rounds;
   Picks (*pick)(Space&, size_t count);
 };
-constexpr Row kStrategies[] = {
+constexpr Row kSearches[] = {
     {{"model", "the best predicted"}, 1, best_predicted},
     {{"random", "evenly drawn"}, 1, drawn},
     {{"evolution", "in rounds, between and beside the fastest so far"}, kRounds, evolution},
@@ -114,7 +116,7 @@ constexpr Row kStrategies[] = {
 
 const Row& find_strategy(const std::string& name) {
   std::string names;
-  for (const Row& r : kStrategies) {
+  for (const Row& r : kSearches) {
     if (r.shown.name == name) return r;
     names += (names.empty() ? "" : " ") + std::string(r.shown.name);
   }
@@ -189,7 +191,7 @@ size_t index_of(const Space& s, const std::string& config) {
 std::span<const SearchStrategy> search_strategies() {
   static const std::vector<SearchStrategy> shown = [] {
     std::vector<SearchStrategy> out;
-    for (const Row& r : kStrategies) out.push_back(r.shown);
+    for (const Row& r : kSearches) out.push_back(r.shown);
     return out;
   }();
   return shown;

@@ -23,7 +23,7 @@ namespace {
 
 using Configs = std::vector<KernelConfig>;
 
-constexpr int kVersion = 1;
+constexpr int kPlanVersion = 1;
 constexpr double kGuidedShare = 2.0 / 3;
 constexpr double kHopeless = 5;  // times the best prediction: only time is lost on what is slower
 constexpr size_t kKept = 6;      // of the best predicted, however slow
@@ -107,8 +107,8 @@ const Strategy& parse_strategy(const std::string& text, size_t* count) {
 
 // What a problem's next kernel is worth: less when it has some, and when others are thought better.
 double worth(size_t place, size_t has) {
-  constexpr double kFirst = 8;
-  return kFirst / (kFirst + static_cast<double>(place)) / (1 + static_cast<double>(has));
+  constexpr double kHeadStart = 8;
+  return kHeadStart / (kHeadStart + static_cast<double>(place)) / (1 + static_cast<double>(has));
 }
 
 void keep_kernels(SweepPlan& plan, const ArchSpec& arch, size_t most) {
@@ -212,7 +212,7 @@ Json to_json(const SweepPlan& plan) {
     problems.push(
         Json::object({{"name", p.name}, {"problem", to_string(p.problem)}, {"configs", std::move(indices)}}));
   }
-  return Json::object({{"version", kVersion},
+  return Json::object({{"version", kPlanVersion},
                        {"device", plan.device},
                        {"threads", plan.threads},
                        {"arch", plan.arch},
@@ -221,7 +221,7 @@ Json to_json(const SweepPlan& plan) {
 }
 
 SweepPlan sweep_plan_from_json(const Json& j) {
-  if (j.at("version").as_int() != kVersion) {
+  if (j.at("version").as_int() != kPlanVersion) {
     throw Error(ErrorCode::bad_input,
                 "a sweep plan of version " + std::to_string(j.at("version").as_int()) + ", not 1",
                 "plan it again with this program");

@@ -147,13 +147,13 @@ std::string TrainingData::hash() const {
 
 TrainingData training_data(const Database& db, const std::string& arch, const std::string& operation,
                            int units) {
-  struct Sample {
+  struct Timed {
     int64_t time;
     double us;  // 0: not right
     double anchor_us;
   };
   std::map<std::string, std::vector<double>> anchors;  // by types
-  std::map<std::string, std::map<std::string, std::vector<Sample>>> problems;
+  std::map<std::string, std::map<std::string, std::vector<Timed>>> problems;
   std::set<int> seen;
   std::set<std::string> processors;
   db.each({.arch = arch, .problem = operation + " *", .config = {}, .outcome = {}},
@@ -194,10 +194,10 @@ TrainingData training_data(const Database& db, const std::string& arch, const st
     std::vector<double> us;
     for (const auto& [config, samples] : measured) {
       const auto last = std::max_element(samples.begin(), samples.end(),
-                                         [](const Sample& x, const Sample& y) { return x.time < y.time; });
+                                         [](const Timed& x, const Timed& y) { return x.time < y.time; });
       if (last->us <= 0) continue;
       double least_us = 0;
-      for (const Sample& x : samples) {
+      for (const Timed& x : samples) {
         const bool shared = least != quickest.end() && x.anchor_us > least->second * kShared;
         slowed += shared;
         if (shared || x.us <= 0 || x.time < last->time - kOneSession) continue;

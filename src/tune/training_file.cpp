@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kTrainingVersion = 1;
 constexpr std::string_view kConfig = "config ", kProblem = "problem ";
 
 // Names the file and the line in what goes wrong.
@@ -64,7 +64,7 @@ void take_times(std::string_view line, const std::vector<KernelConfig>& configs,
 }  // namespace
 
 std::string to_text(const TrainingData& data) {
-  std::string out = Json::object({{"version", kVersion},
+  std::string out = Json::object({{"version", kTrainingVersion},
                                   {"arch", data.arch.name},
                                   {"units", data.arch.compute_units},
                                   {"processor", data.processor},
@@ -91,7 +91,7 @@ TrainingData parse_training_data(std::string_view text, std::string_view origin)
   std::string_view line;
   if (!lines.next(&line)) lines.refuse("empty");
   const Json head = Json::parse(line, origin);
-  if (head.at("version").as_int() != kVersion)
+  if (head.at("version").as_int() != kTrainingVersion)
     lines.refuse("of version " + std::to_string(head.at("version").as_int()) + ", not 1");
   TrainingData out{find_arch(head.at("arch").as_string()), head.at("operation").as_string(), {}, {}};
   out.arch.compute_units = static_cast<int>(head.at("units").as_int());

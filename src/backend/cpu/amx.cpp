@@ -284,8 +284,8 @@ class AmxKernel : public PartKernel {
   bool streams_;
 };
 
-std::unique_ptr<PartKernel> make_part(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
-                                      StridedPart part, const Problem& problem, const Choice& choice) {
+std::unique_ptr<PartKernel> make_amx_part(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
+                                          StridedPart part, const Problem& problem, const Choice& choice) {
   if (reads_lines(part.view, choice.config))
     return make_amx_lines(std::move(module), arch, std::move(part), problem, choice);
   if (sums_lines(part.view, choice.config))
@@ -297,7 +297,7 @@ std::unique_ptr<PartKernel> make_part(std::shared_ptr<CpuModule> module, const A
 
 std::unique_ptr<Kernel> make_amx_kernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
                                         const Problem& problem, const Choice& choice) {
-  return make_in_parts(std::move(module), arch, problem, choice, make_part);
+  return make_in_parts(std::move(module), arch, problem, choice, make_amx_part);
 }
 
 }  // namespace tessera

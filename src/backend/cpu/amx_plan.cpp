@@ -14,7 +14,7 @@ namespace {
 // The resident operand has at least this many lanes, so that the other one, streaming from beyond L2, meets
 // enough multiplications per byte.
 constexpr int64_t kLeastLanes = 256;
-constexpr int64_t kMostSums = int64_t{16} << 20;
+constexpr int64_t kMostKeptSums = int64_t{16} << 20;
 // Packed right operand that several row blocks read, and a group of panels packed together for one row block.
 constexpr int64_t kBlockBytes = int64_t{4} << 20, kGroupBytes = int64_t{256} << 10;
 constexpr int64_t kShallowRows = 128;
@@ -81,7 +81,7 @@ AmxPlan::AmxPlan(const GemmView& view, const KernelConfig& config, const Instruc
 int64_t AmxPlan::sums_stride() const { return round_up(block_rows, 16) * tile_n * 4; }
 
 int64_t AmxPlan::most_rows() const {
-  return deep() ? std::max<int64_t>(kMostSums / (sums_stride() * panels()), 1) * block_rows : rows;
+  return deep() ? std::max<int64_t>(kMostKeptSums / (sums_stride() * panels()), 1) * block_rows : rows;
 }
 
 // A block of one operand is resident: it stays in a quarter of L2 while the other operand streams past in

@@ -34,7 +34,7 @@ float to_float(Half v) {
 constexpr int64_t kTerms = 16;
 // Channels at a time, whose sums stay in the first-level cache.
 constexpr int64_t kChannels = 1024;
-constexpr int64_t kWorthThreads = 1 << 16;  // elements
+constexpr int64_t kElementsWorthThreads = 1 << 16;  // elements
 
 // sums[j] += the sum of rows [0, rows) of column j.
 template <class T>
@@ -78,7 +78,8 @@ class BiasGradient : public Kernel {
     channels_ = s.g * s.k;
     for (int i = 0; i < ConvShape::kAxes; ++i) pixels_ *= s.out(i);
     const int64_t elements = s.n * pixels_ * channels_;
-    threads_ = elements < kWorthThreads ? 1 : static_cast<int>(std::min<int64_t>(threads, s.n * pixels_));
+    threads_ =
+        elements < kElementsWorthThreads ? 1 : static_cast<int>(std::min<int64_t>(threads, s.n * pixels_));
   }
 
   void run(const Buffers& buffers) const override {

@@ -372,8 +372,8 @@ class PackedKernel : public PartKernel {
   PrepackedB prepacked_;
 };
 
-std::unique_ptr<PartKernel> make_part(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
-                                      StridedPart part, const Problem& problem, const Choice& choice) {
+std::unique_ptr<PartKernel> make_packed_part(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
+                                             StridedPart part, const Problem& problem, const Choice& choice) {
   return std::make_unique<PackedKernel>(std::move(module), arch, std::move(part), problem, choice);
 }
 
@@ -381,7 +381,7 @@ std::unique_ptr<PartKernel> make_part(std::shared_ptr<CpuModule> module, const A
 
 std::unique_ptr<Kernel> make_packed_kernel(std::shared_ptr<CpuModule> module, const ArchSpec& arch,
                                            const Problem& problem, const Choice& choice) {
-  return make_in_parts(std::move(module), arch, problem, choice, make_part);
+  return make_in_parts(std::move(module), arch, problem, choice, make_packed_part);
 }
 
 }  // namespace tessera

@@ -25,7 +25,7 @@ constexpr int64_t kFewSteps = 64;
 constexpr int kSumsInFlight = 12;
 
 // Rows of C that are worth packing B for once more.
-constexpr int64_t kLeastRows = 128;
+constexpr int64_t kRowsWorthPacking = 128;
 
 int64_t blocks(int64_t extent, int64_t block) { return ceil_div(std::max<int64_t>(extent, 1), block); }
 
@@ -188,7 +188,7 @@ int64_t PackedPlan::row_pieces(const GemmView& view, const ArchSpec& arch) const
   }
   const int64_t bytes =
       view.a.extent * bytes_of(view.a.type) + all * view.groups * view.n * bytes_of(view.c.type);
-  return std::clamp<int64_t>(least / kLeastRows, 1, blocks(bytes, arch.l2.bytes / 2));
+  return std::clamp<int64_t>(least / kRowsWorthPacking, 1, blocks(bytes, arch.l2.bytes / 2));
 }
 
 void PackedPlan::make_tasks(const GemmView& view, int split_k, const ArchSpec& arch, int threads) {

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kWorthThreads = 1 << 16;  // bytes: below, waking a thread costs more than it saves
+constexpr int64_t kBytesWorthThreads = 1 << 16;  // below, waking a thread costs more than it saves
 
 // Vectors that any compiler for any processor splits or joins as its registers are.
 template <class T>
@@ -70,7 +70,7 @@ template <class T>
 void transpose_all(const T* from, T* to, const TransposeShape& s, int threads) {
   constexpr int64_t kRows = kCacheLine / static_cast<int64_t>(sizeof(T));
   const int64_t strips = ceil_div(s.rows, kRows), tasks = s.count * strips;
-  const bool worth = s.count * s.rows * s.cols * static_cast<int64_t>(sizeof(T)) >= kWorthThreads;
+  const bool worth = s.count * s.rows * s.cols * static_cast<int64_t>(sizeof(T)) >= kBytesWorthThreads;
   deal_out(tasks, worth ? threads : 1, [&](int64_t task, int) {
     const int64_t matrix = task / strips, row = task % strips * kRows;
     rows_of_one(from + matrix * s.from_apart, to + matrix * s.to_apart, s, row,
