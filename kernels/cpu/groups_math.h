@@ -9,7 +9,7 @@
 namespace tsr {
 
 template <int W, bool kSecond>
-struct Interleave {
+struct InterleavedLanes {
   static constexpr int at(int lane) { return (lane & 1) * W + (lane + (kSecond ? W : 0)) / 2; }
 };
 
@@ -272,8 +272,8 @@ struct GroupsMath {
       each<V / 2>([&](auto vi) __attribute__((always_inline)) {
         constexpr int v = 2 * decltype(vi)::value;
         const F even = x[v], odd = x[v + 1];
-        x[v] = shuffle<Interleave<L, false>, L>(even, odd);
-        x[v + 1] = shuffle<Interleave<L, true>, L>(even, odd);
+        x[v] = shuffle<InterleavedLanes<L, false>, L>(even, odd);
+        x[v + 1] = shuffle<InterleavedLanes<L, true>, L>(even, odd);
       });
     }
   }

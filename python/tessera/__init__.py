@@ -26,7 +26,7 @@ _PLACES = {
     "tune": "jobs", "plan_sweep": "jobs", "sweep": "jobs", "sweep_status": "jobs", "store_sweep": "jobs", "train": "jobs",
     "evaluate": "jobs",
     "create_pack": "jobs", "generate": "jobs", "cache": "jobs",
-    "version": "library", "library": "library", "suite": "library", "device": "library", "set_log": "library",
+    "version": "_facts", "library": "_facts", "suite": "_facts", "device": "_facts", "set_log": "_facts",
 }
 _MODULES = {"torch"}
 

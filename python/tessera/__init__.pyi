@@ -15,6 +15,6 @@ from .jobs import (
     store_sweep as store_sweep, train as train, evaluate as evaluate, create_pack as create_pack,
     generate as generate, cache as cache,
 )
-from .library import version as version, library as library, suite as suite, device as device, set_log as set_log
+from ._facts import version as version, library as library, suite as suite, device as device, set_log as set_log
 
 __version__: str

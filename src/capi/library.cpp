@@ -76,11 +76,16 @@ tsr_status fail(const Error& error) noexcept {
 
 tsr_status fail() noexcept {
   try {
-    throw;
-  } catch (const Error& e) { return fail(e); } catch (const std::bad_alloc&) {
-    return fail(Error(ErrorCode::device, "out of memory", "use a smaller problem"));
-  } catch (const std::exception& e) { return fail(Error(ErrorCode::internal, e.what())); } catch (...) {
-    return fail(Error(ErrorCode::internal, "an exception of a foreign type"));
+    try {
+      throw;
+    } catch (const Error& e) { return fail(e); } catch (const std::bad_alloc&) {
+      return fail(Error(ErrorCode::device, "out of memory", "use a smaller problem"));
+    } catch (const std::exception& e) { return fail(Error(ErrorCode::internal, e.what())); } catch (...) {
+      return fail(Error(ErrorCode::internal, "an exception of a foreign type"));
+    }
+  } catch (...) {  // not even memory for the text
+    last_error.clear();
+    return status_of(ErrorCode::device);
   }
 }
 

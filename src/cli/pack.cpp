@@ -98,10 +98,23 @@ int list(const Invocation& call) {
   Json all = Json::array();
   for (const std::string& path : call.words) {
     const auto pack = Pack::open(path);
-    all.push(pack->describe());
-    if (call.json()) continue;
-    print(pack->describe().dump(2));
-    for (const PackDecision& d : pack->decisions()) print(d.arch + "  " + d.problem + "  ->  " + d.config);
+    const Json about = pack->describe();
+    Json decided = Json::array();
+    Table table({"arch", "units", "problem", "config"});
+    for (const PackDecision& d : pack->decisions()) {
+      decided.push(
+          Json::object({{"arch", d.arch}, {"units", d.units}, {"problem", d.problem}, {"config", d.config}}));
+      table.add({d.arch, std::to_string(d.units), d.problem, d.config});
+    }
+    if (call.json()) {
+      Json one = about;
+      one.set("decided", std::move(decided));
+      all.push(std::move(one));
+      continue;
+    }
+    print(path + ": " + std::to_string(pack->size()) + " kernels for " + about.at("archs").dump() + ", " +
+          bytes_text(static_cast<double>(about.at("bytes").as_int())));
+    if (!table.empty()) print(table.text());
   }
   if (call.json()) print_json(all);
   return kOk;

@@ -18,6 +18,7 @@
 #include "runtime/background.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/modules.h"
+#include "runtime/pack_decisions.h"
 #include "runtime/plan_table.h"
 #include "runtime/race.h"
 #include "runtime/selection.h"
@@ -90,7 +91,9 @@ struct Dispatcher::Impl {
       : options(checked(std::move(o))),
         backend(make_backend(options.device, options.threads)),
         arch(backend->arch()),
-        cache({.directory = options.cache_dir, .packs = options.packs}) {}
+        cache({.directory = options.cache_dir, .packs = options.packs}) {
+    options.decisions = with_packs(std::move(options.decisions), cache.packs());
+  }
 
   DispatcherOptions options;
   std::unique_ptr<Backend> backend;

@@ -296,6 +296,7 @@ std::string KernelCache::why_unwritable() {
 }
 
 const std::string& KernelCache::directory() const { return impl_->store.root(); }
+std::span<const std::shared_ptr<const Pack>> KernelCache::packs() const { return impl_->packs; }
 
 Json KernelCache::stats() const {
   int64_t entries = 0, bytes = 0;

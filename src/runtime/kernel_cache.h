@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct CacheResult {
   enum class From : int { disk, pack, compiled } from = From::compiled;
   double ms = 0;  // spent getting it
 };
+
+class Pack;
 
 class KernelCache {
  public:
@@ -50,7 +53,8 @@ class KernelCache {
   std::string why_unwritable();
 
   const std::string& directory() const;
-  Json stats() const;               // entries, bytes, failures, directory, limit
+  std::span<const std::shared_ptr<const Pack>> packs() const;  // those of the options
+  Json stats() const;                                          // entries, bytes, failures, directory, limit
   Json verify(bool repair);         // every entry against its recorded length and checksum
   Json collect(int64_t max_bytes);  // gc
   int64_t clear();                  // entries removed

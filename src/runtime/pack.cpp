@@ -17,7 +17,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kPackVersion = 1;
+constexpr int kPackVersion = 2;
 constexpr size_t kAlignment = 64;
 
 struct Header {
@@ -93,8 +93,9 @@ void Pack::read_index() {
     kernels_.emplace(k.at("key").as_string(), std::move(r));
   }
   for (const Json& d : json.at("decisions").items()) {
-    PackDecision decision{d.at("arch").as_string(), d.at("problem").as_string(), d.at("config").as_string()};
-    std::pair key(decision.arch, decision.problem);
+    PackDecision decision{d.at("arch").as_string(), static_cast<int>(d.at("units").as_int()),
+                          d.at("problem").as_string(), d.at("config").as_string()};
+    std::tuple key(decision.arch, decision.units, decision.problem);
     decisions_.emplace(std::move(key), std::move(decision));
   }
 }
@@ -113,8 +114,8 @@ std::optional<Binary> Pack::find(std::string_view key) const {
   return Binary{found->second.symbol, std::string(bytes)};
 }
 
-const PackDecision* Pack::decision(std::string_view arch, std::string_view problem) const {
-  auto found = decisions_.find({std::string(arch), std::string(problem)});
+const PackDecision* Pack::decision(std::string_view arch, int units, std::string_view problem) const {
+  auto found = decisions_.find({std::string(arch), units, std::string(problem)});
   return found == decisions_.end() ? nullptr : &found->second;
 }
 
@@ -165,7 +166,7 @@ void PackWriter::add(const Pack& pack) {
 }
 
 void PackWriter::decide(const PackDecision& decision) {
-  decisions_[{decision.arch, decision.problem}] = decision;
+  decisions_[{decision.arch, decision.units, decision.problem}] = decision;
 }
 
 void PackWriter::write(const std::string& path) const {
@@ -183,7 +184,8 @@ void PackWriter::write(const std::string& path) const {
       offset += aligned(k.bytes.size());
     }
     for (const auto& [key, d] : decisions_) {
-      decisions.push(Json::object({{"arch", d.arch}, {"problem", d.problem}, {"config", d.config}}));
+      decisions.push(
+          Json::object({{"arch", d.arch}, {"units", d.units}, {"problem", d.problem}, {"config", d.config}}));
     }
     return Json::object({{"version", kPackVersion},
                          {"abi", kKernelAbi},
@@ -210,7 +212,6 @@ void PackWriter::write(const std::string& path) const {
   memcpy(file.data(), &header, sizeof(header));
   memcpy(file.data() + sizeof(header), index.data(), index.size());
   write_file_whole(path, file);
-  chmod(path.c_str(), 0644);  // a pack is made to be shared, unlike a cache
 }
 
 std::vector<std::string> standard_pack_paths(std::string_view arch) {

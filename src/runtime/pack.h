@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -23,11 +24,14 @@ namespace tessera {
 // compiler, so a pack serves whatever compiler (or none) is there.
 std::string unit_key(const Source& source);
 
-// A config chosen for a problem (in text form) on an architecture.
+// A config chosen for a problem (in text form) on so many cores or compute units of an architecture.
 struct PackDecision {
-  std::string arch, problem, config;
+  std::string arch;
+  int units = 0;
+  std::string problem, config;
   bool operator==(const PackDecision&) const = default;
 };
+using PackDecisions = std::map<std::tuple<std::string, int, std::string>, PackDecision>;  // by all but config
 
 // Mapped, immutable, thread-safe.
 class Pack {
@@ -40,7 +44,8 @@ class Pack {
   bool contains(std::string_view key) const;
   // Null when absent. Bytes that do not match their checksum count as absent, with one warning.
   std::optional<Binary> find(std::string_view key) const;
-  const PackDecision* decision(std::string_view arch, std::string_view problem) const;
+  const PackDecision* decision(std::string_view arch, int units, std::string_view problem) const;
+  bool decides() const { return !decisions_.empty(); }
   std::vector<PackDecision> decisions() const;
 
   Json describe() const;                     // {path, bytes, archs, kernels, decisions}
@@ -58,8 +63,8 @@ class Pack {
 
   std::string path_;
   MappedFile file_;
-  std::unordered_map<std::string, Record> kernels_;                        // by key
-  std::map<std::pair<std::string, std::string>, PackDecision> decisions_;  // by (arch, problem)
+  std::unordered_map<std::string, Record> kernels_;  // by key
+  PackDecisions decisions_;
 };
 
 class PackWriter {
@@ -68,7 +73,7 @@ class PackWriter {
   void add(PackWriter&& other);
   // All that an earlier pack holds. Error(corrupt) where a kernel does not match its checksum.
   void add(const Pack& pack);
-  void decide(const PackDecision& decision);  // the last one for a problem stays
+  void decide(const PackDecision& decision);  // the last one for a problem and number of units stays
   size_t size() const { return kernels_.size(); }
   // Readers of an older pack at `path` keep it; new ones see all of the new one. Error(io).
   void write(const std::string& path) const;
@@ -78,7 +83,7 @@ class PackWriter {
     std::string symbol, arch, bytes;
   };
   std::map<std::string, Kernel> kernels_;
-  std::map<std::pair<std::string, std::string>, PackDecision> decisions_;
+  PackDecisions decisions_;
 };
 
 // Where packs are looked for without being named: the files and directories of TESSERA_PACK_PATH

@@ -90,7 +90,10 @@ void add_kernels(PackWriter& writer, std::span<const Problem> problems, const Pa
       const Choice& choice = dispatcher.get(p).choice();
       const Source source = render(lower(p), choice.config, backend->arch());
       if (seen.insert(source.symbol).second) more.add(source, cache.get_or_build(source, *backend).binary);
-      if (options.decisions) more.decide({backend->arch().name, to_string(p), to_string(choice.config)});
+      if (options.decisions) {
+        const ArchSpec& arch = backend->arch();
+        more.decide({arch.name, arch.compute_units, to_string(p), to_string(choice.config)});
+      }
     }
   }
   writer.add(std::move(more));

@@ -57,6 +57,7 @@ const Kernel& PlanTable::replace(std::unique_ptr<Kernel> kernel) {
   std::lock_guard lock(mutex_);
   const Kernel* const there = find(kernel->problem());
   if (!there) throw Error(ErrorCode::internal, "no kernel to replace for " + to_string(kernel->problem()));
+  replaced_.reserve(replaced_.size() + 1);  // readers may hold the old kernel: it must find a place
   Slot& slot = slot_with(*tables_.back(), hash(there->problem()), there);
   slot.kernel.store(kernel.get(), std::memory_order_release);
   auto& known = *std::find_if(kernels_.begin(), kernels_.end(), [&](auto& k) { return k.get() == there; });

@@ -21,7 +21,12 @@ struct Scratch {
     host_.resize(bytes_ + 64, 0x21);
     if (device_) {
       data_ = device_->allocate(bytes_);
-      device_->upload(data_, host_.data(), bytes_);
+      try {
+        device_->upload(data_, host_.data(), bytes_);
+      } catch (...) {
+        device_->release(data_);
+        throw;
+      }
       host_ = {};
     } else {
       data_ = host_.data() + (64 - reinterpret_cast<uintptr_t>(host_.data()) % 64) % 64;
@@ -84,7 +89,7 @@ std::vector<double> race(std::span<const std::unique_ptr<Kernel>> kernels, doubl
   const GemmView v = lower(kernels[0]->problem());
   DeviceMemory* device = kernels[0]->memory();
   Scratch a(device, extent_bytes(v.a)), b(device, extent_bytes(v.b)), c(device, extent_bytes(v.c));
-  Scratch d(device, v.groups * v.m * v.n * bytes_of(v.d));
+  Scratch d(device, v.epilogue.d_count() ? v.groups * v.m * v.n * bytes_of(v.d) : 0);
   Scratch bias(device, v.bias_grad ? v.groups * v.m * 4 : 0);
   std::vector<std::unique_ptr<Scratch>> packed;
   std::vector<Buffers> buffers(kernels.size());

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "tessera/error.h"
 
@@ -22,11 +23,17 @@ Error failed(const std::string& what, const std::string& path) {
                "free space, or name a directory that can be written");
 }
 
-void write_all(int fd, std::string_view bytes, const std::string& path) {
+// All of it or, of a file that nobody else writes, nothing: half a line would spoil the next one.
+void append_all(int fd, std::string_view bytes, const std::string& path) {
+  const off_t before = lseek(fd, 0, SEEK_END);
   while (!bytes.empty()) {
     const ssize_t n = write(fd, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw failed("cannot append to", path);
+    if (n < 0) {
+      const Error error = failed("cannot append to", path);
+      if (before >= 0 && ftruncate(fd, before) != 0) log(LogLevel::debug, "a line of '" + path + "' is torn");
+      throw error;
+    }
     bytes.remove_prefix(static_cast<size_t>(n));
   }
 }
@@ -67,13 +74,13 @@ Journal::Journal(const std::string& path) : path_(path), lock_(FileLock::try_loc
   const off_t size = lseek(file_.get(), 0, SEEK_END);
   char last = '\n';
   if (size > 0 && pread(file_.get(), &last, 1, size - 1) == 1 && last != '\n')
-    write_all(file_.get(), "\n", path);
+    append_all(file_.get(), "\n", path);
 }
 
 void Journal::append(const std::vector<std::string>& payloads) {
   std::string text;
   for (const std::string& payload : payloads) text += journal_line(payload);
-  write_all(file_.get(), text, path_);
+  append_all(file_.get(), text, path_);
   if (fdatasync(file_.get()) != 0 && errno != EINVAL) throw failed("cannot append to", path_);
 }
 

@@ -27,7 +27,7 @@ class PackTest : public testing::Test {
     writer_.add(unit("a"), {"tsr_a", std::string(1000, 'a')});
     writer_.add(unit("b", "other"), {"tsr_b", std::string("b\0b", 3)});
     writer_.add(unit("empty"), {"tsr_empty", ""});
-    writer_.decide({"any", "gemm m=1 n=2 k=3", "cpu_packed tile=6x16"});
+    writer_.decide({"any", 2, "gemm m=1 n=2 k=3", "cpu_packed tile=6x16"});
     writer_.write(path_);
   }
 
@@ -57,9 +57,10 @@ TEST_F(PackTest, RoundTrips) {
   EXPECT_EQ(pack->find(unit_key(unit("empty")))->bytes, "");
   EXPECT_FALSE(pack->find(unit_key(unit("b"))));  // another architecture is another kernel
   EXPECT_FALSE(pack->contains("nonsense"));
-  ASSERT_NE(pack->decision("any", "gemm m=1 n=2 k=3"), nullptr);
-  EXPECT_EQ(pack->decision("any", "gemm m=1 n=2 k=3")->config, "cpu_packed tile=6x16");
-  EXPECT_EQ(pack->decision("other", "gemm m=1 n=2 k=3"), nullptr);
+  ASSERT_NE(pack->decision("any", 2, "gemm m=1 n=2 k=3"), nullptr);
+  EXPECT_EQ(pack->decision("any", 2, "gemm m=1 n=2 k=3")->config, "cpu_packed tile=6x16");
+  EXPECT_EQ(pack->decision("any", 1, "gemm m=1 n=2 k=3"), nullptr);
+  EXPECT_EQ(pack->decision("other", 2, "gemm m=1 n=2 k=3"), nullptr);
   EXPECT_EQ(pack->describe().at("kernels").as_int(), 3);
   EXPECT_TRUE(pack->damaged().empty());
 }
