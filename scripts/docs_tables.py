@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """docs_tables.py [--update]: the tables of README.md and docs/*.md that follow <!-- table: COMMAND --> are what that command
-prints in the root of the tree. --update writes what it prints now.
+prints in the root of the tree. --update writes what it prints now. A blank line follows every table of README.md and docs/: what
+stands there instead would be another row.
 """
 import pathlib
 import re
@@ -18,10 +19,22 @@ def printed(command):
     return done.stdout
 
 
+def unseparated(text):
+    """Numbers of the lines that directly follow a table, outside of code."""
+    out, fenced, before = [], False, ""
+    for number, line in enumerate(text.splitlines(), 1):
+        fenced ^= line.startswith("```")
+        if before.startswith("|") and line.strip() and not line.startswith("|"):
+            out.append(number)
+        before = "" if fenced else line
+    return out
+
+
 def main():
     update, errors, count = "--update" in sys.argv[1:], [], 0
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         text, name = path.read_text(encoding="utf-8"), path.relative_to(ROOT)
+        errors += [f"{name}:{number}: no blank line after the table" for number in unseparated(text)]
 
         def fresh(match):
             nonlocal count

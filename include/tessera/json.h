@@ -22,7 +22,7 @@ class Json {
   Json(bool v) : value_(v) {}
   Json(int v) : value_(int64_t{v}) {}
   Json(int64_t v) : value_(v) {}
-  Json(uint64_t v) : value_(static_cast<int64_t>(v)) {}
+  Json(uint64_t v);  // Error(bad_input) above INT64_MAX
   Json(double v) : value_(v) {}
   Json(const char* v) : value_(std::string(v)) {}
   Json(std::string_view v) : value_(std::string(v)) {}

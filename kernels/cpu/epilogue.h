@@ -20,17 +20,23 @@ struct Epilogue {
   using Acc = typename Vec<L>::U;  // bits of L accumulators
   static constexpr bool kNoSteps = Config::epilogue_count == 0;
   // i32 results of integers are exact wherever they are whole numbers, and saturate: what is done to the sums
-  // is done in i32 where nothing else can come of it, else in f64, but for functions that are approximated.
+  // is done in i32 where nothing else can come of it (a second addition could bring back what the first one
+  // saturated), else in f64, but for functions that are approximated.
   static constexpr bool kInt = kIntAcc && Config::type_out == Type::i32;
   static constexpr bool adds(Step s) {
     return reads_d(s) && s != Step::mul && s != Step::mul_row && s != Step::mul_col;
   }
+  static constexpr int kAdditions = [] {
+    int n = 0;
+    for (int i = 0; i < Config::epilogue_count; ++i) n += adds(Config::epilogue[i]);
+    return n;
+  }();
   static constexpr bool kWhole = [] {
     for (int i = 0; i < Config::epilogue_count; ++i) {
       const Step s = Config::epilogue[i];
       if (!(s == Step::relu || (adds(s) && Config::type_d == Type::i32))) return false;
     }
-    return kInt;
+    return kInt && kAdditions <= 1;
   }();
   // Rows of C are looked up in EpilogueArgs::rows.
   static constexpr bool kRowTable = requires { Config::row_table; };
@@ -133,7 +139,7 @@ struct Epilogue {
           X g = x + all<X>(3.0f);
           g = pick(g < zero, zero, g);
           g = pick(g > all<X>(6.0f), all<X>(6.0f), g);
-          x = x * g * all<X>(1.0f / 6.0f);
+          x = x * (g * all<X>(1.0f / 6.0f));  // in this order: six times a large x is infinite
         }
         if constexpr (s == Step::clamp) {
           x = pick(x < p0, p0, x);
@@ -184,7 +190,7 @@ struct Epilogue {
     char* c = static_cast<char*>(e.c) + (row * e.c_stride + col) * bytes_of(Config::type_out);
     if constexpr (kInt) {
       auto* words = reinterpret_cast<unsigned*>(c);
-      if (kWhole && (e.plain || (e.alpha == 1.0f && e.beta == 1.0f))) {
+      if (kWhole && (e.plain || (kAdditions == 0 && e.alpha == 1.0f && e.beta == 1.0f))) {
         I x = (I)acc;
         if (!e.plain) x = sum_of(x, load_integers(words, live));
         put(words, (U)whole_steps<0, 0>(x, e, row, col, live), live);

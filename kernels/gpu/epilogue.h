@@ -35,7 +35,7 @@ __device__ __forceinline__ X step_value(Step s, X x, X d, const float* p) {
     case Step::silu: return x * sigmoid_of(f);
     case Step::sigmoid: return sigmoid_of(f);
     case Step::tanh: return tanh_of(f);
-    case Step::hardswish: return x * fminf(fmaxf(f + 3.0f, 0.0f), 6.0f) * (1.0f / 6);
+    case Step::hardswish: return x * (fminf(fmaxf(f + 3.0f, 0.0f), 6.0f) * (1.0f / 6));
     case Step::clamp: return x < p[0] ? p[0] : x > p[1] ? p[1] : x;
     case Step::quant: return rint(x * p[0]) + p[1];
     case Step::none: break;

@@ -82,8 +82,16 @@ def _candidates() -> List[str]:
     return [os.path.join(here, "lib", "libtessera_c.so.1"), "libtessera_c.so.1"]
 
 
+def _function(loaded: ctypes.CDLL, path: str, name: str) -> Any:
+    try:
+        return getattr(loaded, name)
+    except AttributeError:
+        raise errors.Unsupported(f"unsupported: {path} has no {name}, so it is not the library that this package is for; "
+                                 "name a libtessera_c.so.1 of its release in TESSERA_LIBRARY, or unset that") from None
+
+
 def library() -> ctypes.CDLL:
-    """The loaded library. IoError where it is not found, Unsupported where it is of another ABI."""
+    """The loaded library. IoError where it is not found, Unsupported where it is of another ABI or not Tessera's."""
     global _library
     if _library is not None:
         return _library
@@ -100,12 +108,13 @@ def library() -> ctypes.CDLL:
         else:
             raise errors.IoError("io: the shared library cannot be loaded: " + "; ".join(why) +
                                  "; name it in TESSERA_LIBRARY")
-        loaded.tsr_abi_version.restype = _FUNCTIONS["tsr_abi_version"][0]
-        if loaded.tsr_abi_version() != ABI_VERSION:  # another one may lack functions
-            raise errors.Unsupported(f"unsupported: {path} has version {loaded.tsr_abi_version()} of the ABI, this "
-                                     f"package needs {ABI_VERSION}; install both from one release")
+        abi_version = _function(loaded, path, "tsr_abi_version")
+        abi_version.restype = _FUNCTIONS["tsr_abi_version"][0]
+        if abi_version() != ABI_VERSION:  # another one may lack functions
+            raise errors.Unsupported(f"unsupported: {path} has version {abi_version()} of the ABI, this package needs "
+                                     f"{ABI_VERSION}; install both from one release")
         for name, (result, arguments) in _FUNCTIONS.items():
-            function = getattr(loaded, name)
+            function = _function(loaded, path, name)
             function.restype = result
             if arguments is not None:
                 function.argtypes = arguments
@@ -163,8 +172,20 @@ def encoded(value: str) -> bytes:
     return data
 
 
+def _has_zero(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\0" in value
+    if isinstance(value, dict):
+        return any(_has_zero(part) for item in value.items() for part in item)
+    return isinstance(value, (list, tuple)) and any(map(_has_zero, value))
+
+
 def options(values: Dict[str, Any]) -> bytes:
-    """Keyword arguments as JSON, those that are None left out."""
+    """Keyword arguments as JSON, those that are None left out. BadInput where a text in them has a zero byte, which would
+    end a path early."""
+    for key, value in values.items():
+        if _has_zero(key) or _has_zero(value):
+            raise errors.BadInput(f"bad_input: {key} has a zero byte in it: {value!r}; take it out")
     return json.dumps({key: value for key, value in values.items() if value is not None}).encode()
 
 

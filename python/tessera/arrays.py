@@ -30,6 +30,8 @@ _NUMPY = {"f32": "float32", "f16": "float16", "bf16": "uint16", "f8e4m3": "uint8
           "u8": "uint8", "i32": "int32"}
 _TORCH = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
           "i8": "int8", "u8": "uint8", "i32": "int32"}
+# Arguments that are written: in their place no converted copy can stand.
+_WRITTEN = ("out", "c", "bias_grad", "workspace")
 _MEMORYVIEW = {"f32": "f", "i8": "b", "u8": "B", "i32": "i", "bf16": "H", "f8e4m3": "B", "f8e5m2": "B"}
 
 
@@ -49,6 +51,18 @@ class Array:
     def flat(self) -> bool:
         """One axis of neighbouring elements."""
         return len(self.shape) == 1 and (self.strides[0] == 1 or self.shape[0] < 2)
+
+    def dense(self) -> bool:
+        """Whether its elements are neighbours, the last axis fastest."""
+        packed = packed_strides(self.shape)
+        return self.strides == packed or all(s == p for s, p, n in zip(self.strides, packed, self.shape) if n > 1)
+
+    def bytes(self) -> int:
+        """Of its elements, without what lies between them."""
+        size = BYTES.get(self.dtype, 2)  # u16 is no type of Tessera's
+        for extent in self.shape:
+            size *= extent
+        return size
 
     def seen_as(self, shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str) -> "Array":
         """The same memory with other facts."""
@@ -79,6 +93,21 @@ def _elements(strides: Tuple[int, ...], size: int, name: str) -> Tuple[int, ...]
     if any(s % size for s in strides):
         raise BadInput(f"bad_input: {name} has strides that are no multiple of its {size}-byte elements; copy it")
     return tuple(s // size for s in strides)
+
+
+def _no_type(obj: Any, name: str, elements: str) -> BadInput:
+    """What says that no type of Tessera's is that of obj's elements; `elements` are called so where obj has no dtype."""
+    dtype = getattr(obj, "dtype", None)
+    found = f"{name} has elements of {elements}" if dtype is None else f"{name} is {dtype}"
+    if name in _WRITTEN:
+        return BadInput(f"bad_input: {found}, which Tessera does not write; allocate it as float32, or as int32 for a "
+                        "product of integers")
+    advice = "convert it to float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int8 or uint8"
+    if getattr(dtype, "kind", "") == "f":
+        advice = f"{name}.astype('float32') converts it"
+    elif str(dtype) == "torch.float64":
+        advice = f"{name}.to(torch.float32) converts it"
+    return BadInput(f"bad_input: {found}, which Tessera does not multiply; {advice}")
 
 
 # -- The buffer protocol -------------------------------------------------------------------------------------------
@@ -126,7 +155,7 @@ def _from_buffer(obj: Any, name: str) -> Optional[Array]:
     text = (view.format or b"B").decode()
     dtype = _FORMATS.get(text.lstrip("@=<"))
     if dtype is None or BYTES.get(dtype, 2) != view.itemsize:
-        raise BadInput(f"bad_input: {name} has elements of format '{text}', which Tessera has no type for")
+        raise _no_type(obj, name, f"format '{text}'")
     library = "numpy" if hasattr(obj, "__array_interface__") else "buffer"
     return Array(view.buf or 0, shape, strides, dtype, "cpu", bool(view.readonly), obj, library, export)
 
@@ -155,7 +184,7 @@ def _from_interface(obj: Any, facts: Dict[str, Any], device: str, library: str, 
     typestr = facts["typestr"]
     dtype = _TYPESTRS.get(typestr[1:]) or _NAMES.get(str(getattr(obj, "dtype", "")))
     if typestr[0] == ">" or dtype is None:
-        raise BadInput(f"bad_input: {name} has elements of type '{typestr}', which Tessera has no type for")
+        raise _no_type(obj, name, f"type '{typestr}'")
     shape = tuple(facts["shape"])
     strides = facts.get("strides")
     strides = packed_strides(shape) if strides is None else _elements(tuple(strides), int(typestr[2:]), name)
@@ -175,7 +204,7 @@ def _from_torch(t: Any, name: str) -> Array:
     text = str(t.dtype)
     dtype = _NAMES.get(text[6:])
     if dtype is None:
-        raise BadInput(f"bad_input: {name} has elements of type {text}, which Tessera has no type for")
+        raise _no_type(t, name, text)
     if t.device.type not in ("cpu", "cuda") or t.layout is not sys.modules["torch"].strided:
         raise BadInput(f"bad_input: {name} is a {t.layout} tensor on {t.device}; Tessera reads strided ones on cpu and "
                        "cuda")
@@ -205,8 +234,7 @@ def _from_dlpack(obj: Any, name: str) -> Array:
     t = ctypes.cast(_capsule_pointer(capsule, b"dltensor"), ctypes.POINTER(_DLTensor))[0]
     dtype = _DLPACK.get((t.code, t.bits))
     if dtype is None or t.lanes != 1:
-        raise BadInput(f"bad_input: {name} has elements of DLPack type ({t.code}, {t.bits}), which Tessera has no type "
-                       "for")
+        raise _no_type(obj, name, f"DLPack type ({t.code}, {t.bits})")
     kind = _DL_DEVICES.get(t.device_type)
     if kind is None:
         raise BadInput(f"bad_input: {name} lies on a device of DLPack type {t.device_type}; Tessera reads cpu and cuda")

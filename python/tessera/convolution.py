@@ -13,10 +13,13 @@ from . import arrays, calls
 from .dispatcher import Dispatcher, default_dispatcher
 from .errors import BadInput
 from .ops import _view_stored
-from .problem import Problem
+from .problem import text_of
 
 Axes = Union[int, Sequence[int]]
 Padding = Union[int, Sequence[Union[int, Tuple[int, int]]]]
+
+# Fields of a problem whose arguments here have other names.
+_ARGUMENTS = {"in": "in_size", "filter": "filter_size", "pad": "padding", "out": "out_dtype"}
 
 
 def conv(x: Any, w: Any, out: Any = None, *, stride: Axes = 1, padding: Padding = 0, dilation: Axes = 1,
@@ -104,8 +107,7 @@ def _agree(got: int, wanted: int, name: str, what: str, other: str) -> None:
 def _dense(array: arrays.Array, name: str, axes: range) -> None:
     if len(array.shape) not in axes:
         raise BadInput(f"bad_input: {name} has {len(array.shape)} axes, of {axes[0]} to {axes[-1]}")
-    packed = arrays.packed_strides(array.shape)
-    if any(s != p for s, p, extent in zip(array.strides, packed, array.shape) if extent > 1):
+    if not array.dense():
         raise BadInput(f"bad_input: {name} has strides {array.strides} (elements); its elements must be dense with the "
                        "channels last, copy it")
 
@@ -160,11 +162,11 @@ def _run(op: str, a: arrays.Array, b: arrays.Array, out: Any, *, n: int, g: int,
         extra.append(arrays.view(bias_grad, "bias_grad", "f32"))
     plan = dispatcher._plans.get(key)
     if plan is None or plan._provisional:
-        problem = Problem(op, n=n, g=g, c=c, k=k, **{"in": extents}, filter=window, stride=key[7], pad=key[8],
-                          dilation=key[9], dtype=a.dtype if a.dtype == b.dtype else f"{a.dtype}x{b.dtype}",
-                          out=out_dtype if z is None else z.dtype, d=key[-3], epilogue=epilogue,
-                          bias_grad="f32" if key[-1] else None)
-        plan = dispatcher.get(problem)
+        fields = {"n": n, "g": g, "c": c, "k": k, "in": extents, "filter": window, "stride": key[7], "pad": key[8],
+                  "dilation": key[9], "dtype": a.dtype if a.dtype == b.dtype else f"{a.dtype}x{b.dtype}",
+                  "out": out_dtype if z is None else z.dtype, "d": key[-3], "epilogue": epilogue,
+                  "bias_grad": "f32" if key[-1] else None}
+        plan = dispatcher.get(text_of(op, fields, _ARGUMENTS))
         dispatcher._remember(key, plan)
     if outputs is not None:
         wanted = plan._tensors[0].shape[1:1 + dims]

@@ -7,6 +7,7 @@ from . import arrays, calls
 from .dispatcher import Dispatcher, default_dispatcher
 from .errors import BadInput
 from .plan import Plan
+from .problem import one_word, text_of
 
 
 def _matrix(array: arrays.Array, name: str) -> Tuple[int, int, int, str, int, Optional[int]]:
@@ -52,7 +53,8 @@ def gemm(a: Any, b: Any, out: Any = None, *, d: Sequence[Any] = (), epilogue: Op
     epilogue: steps such as "bias,gelu" (tessera.library()["epilogue_steps"]); d: one array for each step that reads
     one, in their order: (m, n), or a vector of n or m.
     Arrays may be of numpy, torch, cupy, anything with DLPack, __cuda_array_interface__ or the buffer protocol, and all
-    on one device; nothing is copied. Returns out. Raises BadInput, Unsupported, CompileFailed."""
+    on one device; nothing is copied. dispatcher: default_dispatcher() when None, which uses all cores.
+    Returns out. Raises BadInput, Unsupported, CompileFailed."""
     like = None
     if alpha is None and beta is None:
         like = calls.key_of(a, b, out, d, epilogue, dtype, out_dtype)
@@ -120,15 +122,14 @@ def _gemm_plan(dispatcher: Dispatcher, x: arrays.Array, y: arrays.Array, z: Opti
         fields["out"] = out_dtype
     if extra:
         fields["d"] = extra[0].dtype
-    words = " ".join(f"{name}={value}" for name, value in fields.items() if value is not None)
-    return dispatcher.get("gemm " + words)
+    return dispatcher.get(text_of("gemm", fields, {"out": "out_dtype"}))
 
 
 def linear(x: Any, weight: Any, bias: Any = None, out: Any = None, *, activation: Optional[str] = None,
            dtype: Optional[str] = None, dispatcher: Optional[Dispatcher] = None) -> Any:
     """activation(x @ weight.T + bias), fused. x: (m, k); weight: (n, k); bias: (n) or None; activation: an epilogue
     step ("relu", "gelu", ...) or several. Returns (m, n). Errors as of gemm()."""
-    steps = ([] if bias is None else ["bias"]) + ([activation] if activation else [])
+    steps = ([] if bias is None else ["bias"]) + ([one_word(activation, "activation")] if activation else [])
     if type(weight) is calls.ndarray and weight.ndim == 2:
         w = weight.T
     else:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 from . import _abi, arrays, calls
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from .dispatcher import Native
 
 _SIZE = ctypes.sizeof(_abi.Buffers)
+_WORKSPACE_ALIGN = 64
 
 
 def _fits(array: arrays.Array, tensor: Tensor) -> bool:
@@ -21,6 +23,16 @@ def _fits(array: arrays.Array, tensor: Tensor) -> bool:
         return array.strides == tensor.strides or all(
             s == t for s, t, extent in zip(array.strides, tensor.strides, tensor.shape) if extent > 1)
     return array.flat() and array.shape[0] * arrays.BYTES[tensor.dtype] == tensor.bytes
+
+
+def _covers(array: arrays.Array, tensor: Tensor) -> bool:
+    """Whether the tensor's elements lie in the array: at its head along each axis, or in flat memory."""
+    if array.flat():
+        last = sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.strides))
+        return 0 in tensor.shape or array.shape[0] > last
+    return len(array.shape) == len(tensor.shape) and all(
+        have >= need and (s == t or need < 2)
+        for have, need, s, t in zip(array.shape, tensor.shape, array.strides, tensor.strides))
 
 
 class Bound(_abi.OfThisProcess):
@@ -72,24 +84,35 @@ class Plan(_abi.OfThisProcess):
     def _checked(self, obj: Any, tensor: Tensor) -> arrays.Array:
         array = arrays.view(obj, tensor.name, None if tensor.packed else tensor.dtype)
         if tensor.packed:
-            size = arrays.BYTES[array.dtype]
-            for extent in array.shape:
-                size *= extent
-            if array.strides != arrays.packed_strides(array.shape) or size < self._packed_bytes:
-                raise BadInput(f"bad_input: {tensor.name} has {size} bytes, packed by this kernel it has "
+            if not array.dense() or array.bytes() < self._packed_bytes:
+                raise BadInput(f"bad_input: {tensor.name} has {array.bytes()} bytes, packed by this kernel it has "
                                f"{self._packed_bytes}; Plan.pack_b makes it")
         elif not _fits(array, tensor):
             raise BadInput(f"bad_input: {tensor.name} has shape {array.shape} and strides {array.strides}, the problem "
                            f"has {tensor.shape} and {tensor.strides} (elements)")
         return array
 
+    def _require_here(self, array: arrays.Array, name: str) -> None:
+        if array.device != self._place:
+            raise BadInput(f"bad_input: {name} lies on {array.device}, the kernel runs on {self._device}; move it there")
+
+    def _workspace(self, obj: Any) -> arrays.Array:
+        array = arrays.untyped(obj, "workspace")
+        self._require_here(array, "workspace")
+        if array.readonly or not array.dense():
+            raise BadInput("bad_input: the workspace is written, and its memory is "
+                           f"{'read-only' if array.readonly else 'not in one piece'}; allocate another")
+        if array.bytes() < self.workspace_bytes or array.address % _WORKSPACE_ALIGN:
+            raise BadInput(f"bad_input: the workspace has {array.bytes()} bytes at address {array.address:#x}; this "
+                           f"kernel takes at least workspace_bytes, {self.workspace_bytes}, at a multiple of "
+                           f"{_WORKSPACE_ALIGN}")
+        return array
+
     def _bind(self, views: List[arrays.Array], out: Any, alpha: Optional[float] = None, beta: Optional[float] = None,
               stream: Optional[int] = None, workspace: Any = None) -> Bound:
         """A call on arrays (a, b, c, d0, ... or bias_grad) whose shapes, strides and types are known to fit."""
         for v, tensor in zip(views, self._tensors):
-            if v.device != self._place:
-                raise BadInput(f"bad_input: {tensor.name} lies on {v.device}, the kernel runs on {self._device}; move "
-                               "it there")
+            self._require_here(v, tensor.name)
         if views[2].readonly:
             raise BadInput(calls.READONLY)
         buffers = _abi.Buffers(_SIZE, 0, views[0].address, views[1].address, views[2].address)
@@ -107,7 +130,7 @@ class Plan(_abi.OfThisProcess):
             buffers.flags |= _abi.HAS_BETA
             buffers.beta = beta
         if workspace is not None:
-            views.append(arrays.view(workspace, "workspace"))
+            views.append(self._workspace(workspace))
             buffers.workspace = views[-1].address
         if not self._host:
             buffers.stream = arrays.current_stream(views[0]) if stream is None else stream
@@ -118,8 +141,9 @@ class Plan(_abi.OfThisProcess):
              bias_grad: Any = None) -> Bound:
         """Checks the arrays once and prepares a call. a, b, out and d have the shapes, strides and types that
         problem.tensors gives (or are flat and hold exactly as much); without `out` it is allocated like a. alpha and
-        beta replace the problem's; stream: a CUDA stream's address, else the one a's library is using; bias_grad: of
-        problems that have it, f32 of g * k elements, written.
+        beta replace the problem's; stream: a CUDA stream's address, else the one a's library is using; workspace:
+        writable, at least workspace_bytes at a multiple of 64 and for one run at a time, else the kernel brings its
+        own; bias_grad: of problems that have it, f32 of g * k elements, written.
         Raises BadInput where an array does not fit, nothing is written then."""
         tensors = self._tensors
         if (bias_grad is not None) != any(t.name == "bias_grad" for t in tensors):
@@ -152,21 +176,42 @@ class Plan(_abi.OfThisProcess):
         return out
 
     def pack_b(self, b: Any, ldb: Optional[int] = None) -> Any:
-        """B in this kernel's own order, for problems with prepack=b: an array of packed_b_bytes bytes like b. `b` is
-        not packed and as tight as ldb (elements; None: tight) says. It serves any m (of convolutions n), epilogue,
-        alpha and beta under the same configuration; on a CPU a run refuses one of another kernel. Raises Unsupported
-        where the kernel takes B as it is."""
-        array = arrays.view(b, "b", self._tensors[1].dtype)
-        need = self._tensors[1].bytes
-        have = arrays.BYTES[array.dtype]
-        for extent in array.shape:
-            have *= extent
-        if ldb is None and have < need:
-            raise BadInput(f"bad_input: b has {have} bytes, the problem's has {need}")
+        """B in this kernel's own order, for problems with prepack=b: an array of packed_b_bytes bytes like b. `b` has
+        the shape, strides and type that problem.tensors gives, or is flat and holds exactly as much; where all batches
+        share it, it may be one matrix. With ldb its lines, of layout "rrr" rows, lie ldb elements apart instead; it may
+        be longer along any axis then, and flat memory reaches at least to the end of the last line.
+        What is packed serves any m (of convolutions n), epilogue, alpha and beta under the same configuration; on a CPU
+        a run refuses one of another kernel. Raises BadInput where b does not fit, Unsupported where the kernel takes B
+        as it is."""
+        tensor = self._tensors[1]
+        array = arrays.view(b, tensor.name, tensor.dtype)
+        self._require_here(array, tensor.name)
+        if tensor.strides[0] == 0 and len(array.shape) < len(tensor.shape):  # shared by all batches
+            tensor = tensor._replace(shape=tensor.shape[1:], strides=tensor.strides[1:])
+        if ldb is not None:
+            ldb = operator.index(ldb)
+            tensor = self._with_leading(tensor, ldb)
+        if not (_fits(array, tensor) if ldb is None else _covers(array, tensor)):
+            raise BadInput(f"bad_input: {tensor.name} has shape {array.shape} and strides {array.strides}, to be packed "
+                           f"{'' if ldb is None else f'by ldb={ldb} '}it has {tensor.shape} and {tensor.strides} "
+                           "(elements); copy it into that order")
         packed = arrays.empty_like(array, (max(self._packed_bytes, 1),), "u8")
         _abi.check(_abi.library().tsr_kernel_pack_b(self._handle, array.address,
                                                     arrays.view(packed, "packed").address, -1 if ldb is None else ldb))
         return packed
+
+    def _with_leading(self, tensor: Tensor, ldb: int) -> Tensor:
+        """B with its lines so far apart."""
+        if self.problem.op != "gemm":
+            raise BadInput("bad_input: a filter has no leading dimension; leave ldb out")
+        rows = self.problem.fields["layout"][1] == "r"
+        lines, run = tensor.shape[-2:] if rows else tensor.shape[:-3:-1]
+        if ldb < run:
+            raise BadInput(f"bad_input: a line of b has {run} elements, more than its ldb={ldb}")
+        strides: Tuple[int, ...] = (ldb, 1) if rows else (1, ldb)
+        if len(tensor.shape) == 3:
+            strides = (ldb * lines if tensor.strides[0] else 0, *strides)
+        return tensor._replace(strides=strides)
 
     def wait(self) -> None:
         """Until the device has done what was enqueued; a CPU has nothing to wait for."""

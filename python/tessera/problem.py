@@ -1,9 +1,10 @@
 """Problems: what is to be computed."""
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Tuple, Union
+from typing import Any, Dict, Mapping, NamedTuple, Tuple, Union
 
 from . import _abi
+from .errors import BadInput
 
 
 class Tensor(NamedTuple):
@@ -24,20 +25,37 @@ def _value_text(value: Any) -> str:
     return str(value)
 
 
+def one_word(text: str, name: str) -> str:
+    """The text, which may become a part of a problem's: with white space or '=' it would be further fields."""
+    if "=" in text or any(c.isspace() for c in text):
+        raise BadInput(f"bad_input: {name} has white space or '=' in it, {text!r}; leave them out")
+    return text
+
+
+def text_of(start: str, fields: Mapping[str, Any], arguments: Mapping[str, str] = {}) -> str:
+    """A problem's text: its start and the fields that are not None. Raises BadInput where one is not a single word, and
+    calls it what the caller's argument is called by `arguments`."""
+    words = [start]
+    for key, value in fields.items():
+        if value is not None:
+            words.append(f"{one_word(key, 'the name of a field')}="
+                         f"{one_word(_value_text(value), arguments.get(key, key))}")
+    return " ".join(words)
+
+
 class Problem:
     """A problem from its text form, or from an operation and fields:
 
         Problem("gemm m=64 n=80 k=48 dtype=f32 layout=rrr")
         Problem("gemm", m=64, n=80, k=48, dtype="f32", epilogue="bias,relu")
 
-    str() is the normal text; equal problems have equal texts. Raises BadInput with the reason where the text is wrong.
-    """
+    str() is the normal text; equal problems have equal texts. Raises BadInput with the reason where the text or a
+    field is wrong."""
 
     __slots__ = ("text", "_facts")
 
     def __init__(self, text: Union[str, "Problem"], **fields: Any) -> None:
-        words = [str(text)] + [f"{key}={_value_text(value)}" for key, value in fields.items() if value is not None]
-        self._facts: Dict[str, Any] = _abi.describe("problem", " ".join(words))
+        self._facts: Dict[str, Any] = _abi.describe("problem", text_of(str(text), fields))
         self.text: str = self._facts["problem"]
 
     @property

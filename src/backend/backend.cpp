@@ -66,7 +66,8 @@ void check_device(std::string_view device) {
 
 std::unique_ptr<Backend> make_backend(std::string_view device, int threads) {
   if (threads < 0 || threads > kMostThreads) {
-    throw Error(ErrorCode::bad_input, std::to_string(threads) + " threads", "0 (all cores) to 4096");
+    throw Error(ErrorCode::bad_input, std::to_string(threads) + " threads",
+                "0 (all cores) to " + std::to_string(kMostThreads));
   }
   const auto [row, text] = find_device(device);
   return row->make(text, threads);

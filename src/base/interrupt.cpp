@@ -82,4 +82,9 @@ void throw_if_interrupted() {
   if (interrupted()) throw Error(ErrorCode::interrupted, "called off before it was done");
 }
 
+void throw_if_stopped() {
+  throw_if_interrupted();
+  if (stop_requested()) throw Error(ErrorCode::interrupted, "called off before it was done");
+}
+
 }  // namespace tessera

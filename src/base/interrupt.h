@@ -33,6 +33,7 @@ class InterruptedBy {
 // and the second one ends the program at once with status interrupted_status().
 void finish_step_on_interrupt();
 bool stop_requested();
+void throw_if_stopped();  // Error(interrupted) when stop_requested(), or interrupted()
 
 void throw_if_interrupted();  // Error(interrupted)
 

@@ -1,6 +1,7 @@
 #include "tessera/json.h"
 
 #include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "tessera/error.h"
@@ -49,7 +50,10 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     std::string key;  // of the member being read
   };
 
-  [[noreturn]] void fail(const std::string& why) const {
+  // Of the library's own text what follows its "[json.exception.parse_error.101] ".
+  [[noreturn]] void fail(std::string why) const {
+    if (const size_t end = why.find("] "); why.starts_with("[json.exception") && end != why.npos)
+      why.erase(0, end + 2);
     throw Error(ErrorCode::bad_input, origin_ + ": " + why, "mend the JSON text");
   }
   bool add(Json v) {
@@ -96,6 +100,10 @@ nlohmann::ordered_json to_library(const Json& v) {
 }
 
 }  // namespace
+
+Json::Json(uint64_t v) : value_(static_cast<int64_t>(v)) {
+  if (v > INT64_MAX) throw Error(ErrorCode::bad_input, "JSON integers end at 9223372036854775807");
+}
 
 Json Json::object(std::initializer_list<std::pair<std::string, Json>> members) {
   Json out = object();

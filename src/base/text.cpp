@@ -104,7 +104,10 @@ std::string csv_cell(std::string_view text) {
 std::string format(const char* fmt, ...) {
   // Files are read on other machines, so a number has a point whatever the locale of the program around us.
   static const locale_t c = newlocale(LC_ALL_MASK, "C", nullptr);
-  const locale_t callers = uselocale(c);
+  struct Locale {
+    locale_t callers;
+    ~Locale() { uselocale(callers); }
+  } const restored{uselocale(c)};
   va_list args;
   va_start(args, fmt);
   va_list again;
@@ -114,7 +117,6 @@ std::string format(const char* fmt, ...) {
   std::string out(static_cast<size_t>(std::max(length, 0)), '\0');
   std::vsnprintf(out.data(), out.size() + 1, fmt, again);
   va_end(again);
-  uselocale(callers);
   return out;
 }
 

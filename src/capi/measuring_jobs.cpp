@@ -52,7 +52,7 @@ SweepOptions run_options(Members& in) {
     for (const Json& core : v->items()) o.cores.push_back(read_int(core, 0));
   }
   if (const Json* v = in.find("budget_s")) o.budget_s = read_number(*v, 0);
-  if (const Json* v = in.find("limit_s")) o.limit_s = read_number(*v, 0);
+  if (const Json* v = in.find("limit_s")) o.limit_s = read_number(*v, 1);
   if (const Json* v = in.find("group")) o.group = static_cast<size_t>(read_count(*v, 1));
   if (const Json* v = in.find("budget_ms")) o.timing.budget_ms = read_number(*v, 0);
   if (const Json* v = in.find("cold")) o.timing.cold = v->as_bool();
@@ -194,13 +194,18 @@ Json tune_job(const Json& options, const JobProgress& progress) {
   std::vector<std::pair<std::string, std::string>> skipped;
   const auto decisions = tune(rows, o, database, &skipped, stages(progress));
   throw_if_interrupted();
-  return Json::object(
-      {{"database", database}, {"decisions", decisions_json(decisions)}, {"skipped", skipped_json(skipped)}});
+  Json failed = Json::array();
+  for (const std::string& problem : undecided(rows, decisions, skipped)) failed.push(problem);
+  return Json::object({{"database", database},
+                       {"decisions", decisions_json(decisions)},
+                       {"skipped", skipped_json(skipped)},
+                       {"failed", std::move(failed)}});
 }
 
 Json train_job(const Json& options, const JobProgress& progress) {
   Members in(options);
-  const std::string arch = text_member(in, "arch", detect_cpu().name);
+  std::string arch = text_member(in, "arch");
+  if (arch.empty()) arch = detect_cpu().name;
   const std::string operation = text_member(in, "operation", "gemm");
   const std::string path = needed_database(in), out = in.at("out").as_string(),
                     from = text_member(in, "from");
@@ -238,8 +243,8 @@ Json evaluate_job(const Json& options, const JobProgress& progress) {
   EvaluateOptions o{.sweep = run_options(in), .device = device};
   in.finish();
   if (!peer.empty()) o.peer = Peer::load(peer);
-  const TrainingData data =
-      training_data(Database(path, Database::Mode::read), detect_cpu().name, operation, units);
+  const TrainingData data = training_data(Database(path, Database::Mode::read),
+                                          make_backend(device, 0)->arch().name, operation, units);
   const Fold fold = fold_name.empty() ? data.judging_fold() : named;
   const Model& judged = model_for(model, data.arch, data.problems[0].problem);
   note_device_use();

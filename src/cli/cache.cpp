@@ -44,9 +44,13 @@ int verify(const Invocation& call) {
   call.no_more_words(0);
   const Json result = open_cache(call).verify(call.has("--repair"));
   show(call, result);
-  const Json* bad = result.find("bad");
-  const bool any = bad && (bad->is_array() ? bad->size() > 0 : bad->as_int() > 0);
-  return any && !call.has("--repair") ? kFailed : kOk;
+  const size_t left = result.at("bad").size() - static_cast<size_t>(result.at("removed").as_int());
+  if (left == 0) return kOk;
+  std::fprintf(stderr, "error: corrupt: %zu damaged; %s\nreproduce: %s\n", left,
+               call.has("--repair") ? "what could not be removed is in a pack, or cannot be written"
+                                    : "--repair removes those of the cache",
+               call.reproduce().c_str());
+  return kFailed;
 }
 
 int collect(const Invocation& call) {

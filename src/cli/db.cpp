@@ -249,7 +249,10 @@ int verify(const Invocation& call) {
     for (const std::string& w : wrong) print(w);
     if (wrong.empty()) print(db.path() + " is sound");
   }
-  return wrong.empty() ? kOk : kFailed;
+  if (wrong.empty()) return kOk;
+  std::fprintf(stderr, "error: corrupt: %s: %zu damaged\nreproduce: %s\n", db.path().c_str(), wrong.size(),
+               call.reproduce().c_str());
+  return kFailed;
 }
 
 constexpr unsigned kUses = kDatabase | kJson;

@@ -8,6 +8,7 @@
 #include "backend/cuda/nvrtc.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 #include "cli/invocation.h"
 #include "cli/output.h"
@@ -204,7 +205,10 @@ constexpr void (*kChecks[])(const Invocation&, Findings&) = {
 int run(const Invocation& call) {
   call.no_more_words(0);
   Findings findings;
-  for (const auto check : kChecks) check(call, findings);
+  for (const auto check : kChecks) {
+    check(call, findings);
+    throw_if_interrupted();
+  }
   size_t failed = 0, warned = 0;
   Json rows = Json::array();
   for (const Finding& f : findings) {

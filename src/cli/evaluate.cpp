@@ -36,7 +36,7 @@ constexpr Option kOptions[] = {
 int run(const Invocation& call) {
   call.no_more_words(0);
   std::optional<Fold> asked;
-  if (call.has("--fold")) asked = parse_fold(call.value("--fold"));
+  if (call.has("--fold")) asked = usage([&] { return parse_fold(call.value("--fold")); });
   const DispatcherOptions d = call.dispatcher_options();
   const TrainingData data = measured(call, detect_cpu().name);
   const Fold fold = asked.value_or(data.judging_fold());

@@ -19,12 +19,18 @@ constexpr int64_t kMostTopK = 1'000'000;
 // What decides which kernel runs and how it was made; where things are kept and what is said does not.
 constexpr const char* kDeciding[] = {"TESSERA_ARCH",      "TESSERA_CXX",       "CXX",
                                      "TESSERA_CUDA_HOME", "TESSERA_PACK_PATH", "TESSERA_DB"};
+// Where the database lies, unless TESSERA_DB names it.
+constexpr const char* kDatabasePlaces[] = {"TESSERA_CACHE_DIR", "XDG_CACHE_HOME"};
 
 // The program's name, with those variables before it as a shell takes them.
 std::string program() {
   std::string out;
-  for (const char* name : kDeciding) {
+  const auto add = [&](const char* name) {
     if (const char* text = std::getenv(name)) out += std::string(name) + '=' + shell_quote(text) + ' ';
+  };
+  for (const char* name : kDeciding) add(name);
+  if (!std::getenv("TESSERA_DB")) {
+    for (const char* name : kDatabasePlaces) add(name);
   }
   return out + "tessera";
 }
@@ -77,12 +83,12 @@ int64_t Invocation::integer(std::string_view option, int64_t otherwise, int64_t 
   return *v;
 }
 
-double Invocation::number(std::string_view option, double otherwise) const {
+double Invocation::number(std::string_view option, double otherwise, double least) const {
   if (!has(option)) return otherwise;
   const auto v = parse_number(value(option));
-  if (!v || *v < 0 || *v > static_cast<double>(kMostOfInteger)) {
-    throw UsageError(std::string(option) + " takes a number from 0 to " + std::to_string(kMostOfInteger) +
-                     ", not '" + value(option) + "'");
+  if (!v || *v < least || *v > static_cast<double>(kMostOfInteger)) {
+    throw UsageError(std::string(option) + format(" takes a number from %g to ", least) +
+                     std::to_string(kMostOfInteger) + ", not '" + value(option) + "'");
   }
   return *v;
 }
@@ -184,6 +190,7 @@ DispatcherOptions Invocation::dispatcher_options() const {
 
 std::string Invocation::output(std::string_view option) const {
   std::string path = value(option);
+  if (path == "-") throw UsageError(std::string(option) + " names a file; standard output is /dev/stdout");
   if (has(option)) check_writable(path);
   return path;
 }

@@ -12,6 +12,7 @@
 
 #include "cli/command.h"
 #include "tessera/dispatcher.h"
+#include "tessera/error.h"
 #include "tune/suite.h"
 
 namespace tessera::cli {
@@ -21,6 +22,17 @@ class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+// What reads an option's value, whose Error(bad_input) is wrong usage.
+template <class F>
+auto usage(F read) {
+  try {
+    return read();
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::bad_input) throw;
+    throw UsageError(e.what_happened() + (e.what_to_do().empty() ? "" : "; " + e.what_to_do()));
+  }
+}
 
 class Invocation {
  public:
@@ -46,7 +58,7 @@ class Invocation {
   // UsageError outside least..most or when it is no whole number.
   int64_t integer(std::string_view option, int64_t otherwise, int64_t least = 0,
                   int64_t most = kMostOfInteger) const;
-  double number(std::string_view option, double otherwise) const;
+  double number(std::string_view option, double otherwise, double least = 0) const;
 
   // The words as one problem, or the row that --suite and --name select. UsageError when it cannot be read.
   Problem problem() const;

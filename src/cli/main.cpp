@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "base/interrupt.h"
+#include "base/log.h"
 #include "cli/help.h"
 #include "cli/invocation.h"
 #include "cli/output.h"
@@ -18,9 +19,10 @@ int say_interrupted() {
 }
 
 // What was printed may not have arrived, on a full disk for example.
-int printed(int status) {
+int printed(int status, const tessera::cli::Invocation& call) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
-  std::fprintf(stderr, "error: io: cannot write the output: %s\n", std::strerror(errno));
+  std::fprintf(stderr, "error: io: cannot write the output: %s\nreproduce: %s\n", std::strerror(errno),
+               call.reproduce().c_str());
   return tessera::cli::kFailed;
 }
 
@@ -40,16 +42,19 @@ int main(int argc, char** argv) {
     parse_command_line(call);
     if (call.has("--help")) {
       print(help_text(*call.command));
-      return printed(kOk);
+      return printed(kOk, call);
     }
     check_names(call);
+    tessera::log_level();  // TESSERA_LOG, refused aloud before anything else is said
     tessera::catch_interrupts();
     const int status = call.action ? call.action->run(call) : call.command->run(call);
-    return tessera::interrupted() ? say_interrupted() : printed(status);
+    return tessera::interrupted() ? say_interrupted() : printed(status, call);
   } catch (const UsageError& e) {
     std::fprintf(stderr, "error: %s\nusage: %s\n", e.what(), usage_line(call.command).c_str());
     return kUsage;
-  } catch (const tessera::Error& e) { return fail(e, call); } catch (const std::bad_alloc&) {
+  } catch (const tessera::Error& e) {
+    return e.code() == tessera::ErrorCode::interrupted ? say_interrupted() : fail(e, call);
+  } catch (const std::bad_alloc&) {
     return fail(tessera::Error(tessera::ErrorCode::device, "out of memory", "use a smaller problem"), call);
   } catch (const std::exception& e) { return fail(e, call); }
 }

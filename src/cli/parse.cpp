@@ -130,8 +130,8 @@ void parse_command_line(Invocation& call) {
     name = argv[verb];
     args.erase(args.begin() + static_cast<ptrdiff_t>(verb));
   } else if (std::find(argv.begin(), argv.end(), "--version") != argv.end()) {
-    call.command = find_command("version");
-    return;
+    name = "version";
+    std::erase(args, "--version");
   } else {  // the help asked for is that of the program, which is what help prints
     std::erase_if(args, [](const std::string& word) { return word == "--help" || word == "-h"; });
   }

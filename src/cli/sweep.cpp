@@ -73,9 +73,18 @@ void choose_shard(const Invocation& call, SweepOptions& o) {
   for (const Scheduler& s : kSchedulers) {
     const auto rank = variable(s.rank), count = variable(s.count);
     if (!rank || !count || *count < 2) continue;
-    const int64_t first = s.first >= 0 ? s.first : variable("SLURM_ARRAY_TASK_MIN").value_or(0);
-    if (*rank < first || *rank - first >= *count) continue;
-    o.shard = static_cast<int>(*rank - first);
+    const bool array = s.first < 0;
+    const int64_t first = array ? variable("SLURM_ARRAY_TASK_MIN").value_or(0) : s.first;
+    const int64_t step = array ? std::max<int64_t>(variable("SLURM_ARRAY_TASK_STEP").value_or(1), 1) : 1;
+    const int64_t place = (*rank - first) / step;
+    if (*rank < first || (*rank - first) % step != 0 || place >= *count) {
+      if (!array) continue;
+      throw Error(ErrorCode::bad_input,
+                  format("%s=%lld is not the number of one of %lld parts in a row", s.rank,
+                         static_cast<long long>(*rank), static_cast<long long>(*count)),
+                  "say --shard I/N");
+    }
+    o.shard = static_cast<int>(place);
     o.shards = static_cast<int>(*count);
     std::fprintf(stderr, "shard %d of %d, by %s\n", o.shard + 1, o.shards, s.rank);
     return;
@@ -118,7 +127,7 @@ int plan(const Invocation& call) {
   if (call.has("--limit"))
     rows.resize(std::min(rows.size(), static_cast<size_t>(call.integer("--limit", 0, 1))));
   const DispatcherOptions d = call.dispatcher_options();
-  const SweepCandidates candidates{call.value("--candidates", "all"), call.value("--only"), g.seed, d.model,
+  const SweepCandidates candidates{candidates_word(call, "all"), call.value("--only"), g.seed, d.model,
                                    static_cast<size_t>(call.integer("--kernels", 0))};
   std::vector<std::pair<std::string, std::string>> skipped;
   const SweepPlan made =

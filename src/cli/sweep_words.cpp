@@ -36,13 +36,19 @@ std::vector<int> cores(const std::string& text) {
 
 }  // namespace
 
+std::string candidates_word(const Invocation& call, const std::string& otherwise) {
+  const std::string text = call.value("--candidates", otherwise);
+  usage([&] { return check_strategy(text), 0; });
+  return text;
+}
+
 SweepOptions sweep_options(const Invocation& call) {
   SweepOptions o;
   o.worker = {std::filesystem::read_symlink("/proc/self/exe"), "sweep", "worker"};
   o.cache_dir = call.value("--cache-dir");
   o.jobs = static_cast<int>(call.integer("--jobs", 0, 0, Invocation::kMostJobs));
   o.budget_s = duration(call);
-  o.limit_s = call.number("--limit-s", o.limit_s);
+  o.limit_s = call.number("--limit-s", o.limit_s, 1);
   o.group = static_cast<size_t>(call.integer("--group", static_cast<int64_t>(o.group), 1));
   if (call.has("--cores")) o.cores = cores(call.value("--cores"));
   o.ready = call.has("--ready");

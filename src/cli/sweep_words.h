@@ -14,6 +14,9 @@ namespace tessera::cli {
 // and --cache-dir.
 SweepOptions sweep_options(const Invocation& call);
 
+// --candidates, checked: UsageError for an unknown way to choose them.
+std::string candidates_word(const Invocation& call, const std::string& otherwise);
+
 // Shows a sweep's stages on stderr, unless --quiet.
 class SweepBars {
  public:

@@ -28,7 +28,7 @@ int run(const Invocation& call) {
   without.values["--db"] = {"none"};
   const DispatcherOptions d = without.dispatcher_options();
   TuneOptions o{.device = d.device, .threads = d.threads, .sweep = sweep_options(call)};
-  o.candidates.strategy = call.value("--candidates", o.candidates.strategy);
+  o.candidates.strategy = candidates_word(call, o.candidates.strategy);
   o.candidates.model = d.model;
   if (call.database().empty())
     throw UsageError("there is no database to store decisions in; name one with --db");
@@ -42,13 +42,17 @@ int run(const Invocation& call) {
   }
   for (const auto& [problem, why] : skipped)
     std::fprintf(stderr, "left out: %s: %s\n", problem.c_str(), why.c_str());
+  const std::vector<std::string> failed = undecided(rows, decisions, skipped);
+  Json failed_json = Json::array();
+  for (const std::string& problem : failed) failed_json.push(problem);
   if (call.json()) {
     Json list = Json::array();
     for (const TunedDecision& x : decisions)
       list.push(Json::object({{"problem", x.problem}, {"config", x.config}, {"time_us", x.us}}));
     print_json(Json::object({{"database", call.database()},
                              {"problems", static_cast<int64_t>(rows.size())},
-                             {"decisions", std::move(list)}}));
+                             {"decisions", std::move(list)},
+                             {"failed", failed_json}}));
   } else {
     Table table({"problem", "config", "time"});
     for (const TunedDecision& x : decisions) table.add({x.problem, x.config, us_text(x.us)});
@@ -56,7 +60,11 @@ int run(const Invocation& call) {
     print(std::to_string(decisions.size()) + " decisions in " + call.database());
   }
   if (stop_requested()) return interrupted_status();
-  return decisions.empty() ? kFailed : kOk;
+  for (const std::string& problem : failed) {
+    std::fprintf(stderr, "error: device: %s: no configuration ran right\nreproduce: %s\n", problem.c_str(),
+                 call.reproduce("tune", Problem::parse(problem)).c_str());
+  }
+  return failed.empty() ? kOk : kFailed;
 }
 
 }  // namespace

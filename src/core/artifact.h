@@ -15,12 +15,6 @@ namespace tessera {
 // key: raise it when the argument structs in kernels/ change.
 inline constexpr int kKernelAbi = 23;
 
-struct LaunchShape {
-  std::array<int64_t, 3> grid{1, 1, 1};
-  std::array<int, 3> block{1, 1, 1};
-  int64_t shared_bytes = 0;
-};
-
 struct Source {
   BackendKind backend = BackendKind::cpu;
   std::string arch;    // name of the ArchSpec
@@ -28,7 +22,6 @@ struct Source {
   std::string text;    // prelude with named values, one include, one extern "C" entry
   std::string unit;    // the same with the include closure in place: what is compiled, no other file needed
   std::vector<std::string> flags;  // compiler flags of the architecture
-  LaunchShape launch;
 };
 
 struct Binary {

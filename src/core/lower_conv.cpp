@@ -51,8 +51,10 @@ class Lowering {
     x_ = {c_.in, c_.n, c_.g, c_.c};
     y_ = {out, c_.n, c_.g, c_.k};
     // A stride past the padded input gives one output, as the shortest such does: loops go over the strides.
-    for (size_t i = 0; i < kAxes; ++i)
+    for (size_t i = 0; i < kAxes; ++i) {
       c_.stride[i] = std::min(c_.stride[i], c_.in[i] + c_.pad_lo[i] + c_.pad_hi[i]);
+      if (c_.filter[i] == 1) c_.dilation[i] = 1;  // between no taps: any number may stand there
+    }
     taps_ = product(c_.filter);
     pointwise_ = taps_ == 1 && product(c_.stride) == 1 && product(out) == product(c_.in);
     for (size_t i = 0; i < kAxes; ++i) pointwise_ &= c_.pad_lo[i] == 0 && c_.pad_hi[i] == 0;

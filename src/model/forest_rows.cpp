@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 
+#include "base/isa.h"
 #include "tessera/error.h"
 
 #if defined(__SSE2__)
@@ -181,15 +182,6 @@ struct Memory {
 
 WalkRows* plain_walk_rows() { return walk_rows; }
 
-bool has_avx512_rows() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#else
-  return false;
-#endif
-}
-
 ForestRows::ForestRows(const Forest& forest) {
   const auto nodes = forest.nodes();
   std::vector<std::vector<float>> of_feature(forest.features());
@@ -314,7 +306,7 @@ Forest ForestRows::forest() const {
 void ForestRows::add(std::span<const float* const> columns, std::span<const uint8_t> same, size_t rows,
                      float* sums, WalkRows* walk) const {
   static WalkRows* const quickest =
-      has_avx512_rows() && avx512_walk_rows() ? avx512_walk_rows() : plain_walk_rows();
+      has_avx512() && avx512_walk_rows() ? avx512_walk_rows() : plain_walk_rows();
   thread_local Memory memory;
   const auto& [first_test, thresholds, roots, nodes] = arrays_;
   const ForestTables tables = {nodes.data(),

@@ -72,7 +72,6 @@ using WalkRows = void(const ForestTables& f, const ForestScratch& s, const float
                       const uint8_t* same, size_t rows, float* sums);
 WalkRows* plain_walk_rows();
 WalkRows* avx512_walk_rows();  // null where the build lacks it; for processors that have it
-bool has_avx512_rows();        // whether the processor has it
 
 // What a walk reads, as a model file has it; see ForestTables.
 struct ForestArrays {

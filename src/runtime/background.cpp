@@ -85,12 +85,14 @@ void Background::add(std::function<void()> job) {
 
 size_t Background::pending() const {
   const State& s = *state_;
+  if (s.owner != getpid()) return 0;
   std::lock_guard lock(s.mutex);
   return s.jobs.size();
 }
 
 void Background::settle() const {
   const State& s = *state_;
+  if (s.owner != getpid()) return;  // in a forked child, where nothing runs
   std::unique_lock lock(s.mutex);
   s.idle.wait(lock, [&] { return !s.running; });
 }

@@ -73,7 +73,9 @@ void plan_problem(const Problem& problem, const Registry& wanted, Plan& plan) {
     Row row{c, problem, {}};
     if (const Rule* rule = rejected_by(view, c, plan.arch)) {
       plan.refused.push_back(refusal_text(view, row, plan.arch, *rule));
-    } else {
+    } else if (std::none_of(plan.rows.begin(), plan.rows.end(), [&](const Row& r) {
+                 return r.config == c && r.problem == problem;  // declared twice
+               })) {
       plan.rows.push_back(std::move(row));
     }
   }

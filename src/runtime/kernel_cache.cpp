@@ -325,7 +325,7 @@ Json KernelCache::verify(bool repair) {
     bad.push(Json::object({{"entry", entry.path}, {"reason", why}}));
     if (repair && !impl_->options.read_only) {
       impl_->store.remove(entry);
-      ++removed;
+      removed += !path_exists(entry.path);
     }
   }
   for (const auto& pack : impl_->packs) {

@@ -19,6 +19,7 @@ constexpr int kEntryVersion = 1;
 constexpr std::string_view kBinaryFile = "/kernel.so", kMetaFile = "/meta.json";
 constexpr std::string_view kFailed = "/failed", kLocks = "/locks", kScratch = "/scratch";
 constexpr size_t kRoom = size_t{1} << 18;  // what a compile needs at most
+constexpr size_t kMostFailures = 1000;     // remembered, and logs kept
 
 std::string now_text() {
   const time_t now = time(nullptr);
@@ -47,13 +48,8 @@ EntryMeta parse_meta(std::string_view text) {
   const Json j = Json::parse(text, "meta.json");
   if (j.at("version").as_int() != kEntryVersion)
     throw Error(ErrorCode::corrupt, "it is of another format version");
-  return {j.at("symbol").as_string(),
-          j.at("arch").as_string(),
-          j.at("compiler").as_string(),
-          j.at("checksum").as_string(),
-          j.at("created").as_string(),
-          j.at("length").as_int(),
-          static_cast<int>(j.at("abi").as_int())};
+  return {j.at("symbol").as_string(),   j.at("arch").as_string(), j.at("compiler").as_string(),
+          j.at("checksum").as_string(), j.at("length").as_int(),  static_cast<int>(j.at("abi").as_int())};
 }
 
 // Reads one entry. Empty `why` and no bytes: it is not there (or was removed whole while we looked).
@@ -108,43 +104,47 @@ std::string CacheStore::path_of(const std::string& entry) const {
   return root_ + '/' + entry.substr(0, 2) + '/' + entry.substr(2, 2) + '/' + entry;
 }
 
-std::string CacheStore::any_build_of(const std::string& unit_key) const {
-  const std::string wanted = unit_key + ".";
+std::vector<std::string> CacheStore::builds_of(const std::string& unit_key, std::string_view compiler) const {
+  if (!compiler.empty()) return {entry_name(unit_key, compiler)};
+  std::vector<std::string> builds;
   const std::string folder = root_ + '/' + unit_key.substr(0, 2) + '/' + unit_key.substr(2, 2);
   for (const std::string& name : list_directory(folder)) {
-    if (name.compare(0, wanted.size(), wanted) == 0) return name;
+    if (name.starts_with(unit_key + ".")) builds.push_back(name);
   }
-  return {};
+  return builds;
 }
 
 std::optional<Binary> CacheStore::find(const std::string& unit_key, std::string_view compiler,
                                        const Source& source) {
-  const std::string entry = compiler.empty() ? any_build_of(unit_key) : entry_name(unit_key, compiler);
-  if (entry.empty()) return std::nullopt;
-  const std::string path = path_of(entry);
-  Loaded loaded = load(path);
-  if (loaded.binary && (loaded.meta.symbol != source.symbol || loaded.meta.arch != source.arch ||
-                        loaded.meta.abi != kKernelAbi)) {
-    loaded.why = "meta.json is of another kernel";
+  for (const std::string& entry : builds_of(unit_key, compiler)) {
+    const std::string path = path_of(entry);
+    Loaded loaded = load(path);
+    const EntryMeta& m = loaded.meta;
+    if (loaded.binary && (m.symbol != source.symbol || m.arch != source.arch || m.abi != kKernelAbi ||
+                          (!compiler.empty() && m.compiler != compiler))) {
+      loaded.why = "meta.json is of another kernel";
+    }
+    if (!loaded.why.empty()) {
+      warn_once("entry " + path, "kernel cache entry '" + path + "' is damaged (" + loaded.why +
+                                     ") and is built anew; `tessera cache verify` checks the others");
+      discard_path(path);
+      continue;
+    }
+    if (!loaded.binary) continue;
+    if (!read_only_) touch(path + kMetaFile);
+    return std::move(loaded.binary);
   }
-  if (!loaded.why.empty()) {
-    warn_once("entry " + path, "kernel cache entry '" + path + "' is damaged (" + loaded.why +
-                                   ") and is built anew; `tessera cache verify` checks the others");
-    discard_path(path);
-    return std::nullopt;
-  }
-  if (loaded.binary && !read_only_) touch(path + kMetaFile);
-  return std::move(loaded.binary);
+  return std::nullopt;
 }
 
 bool CacheStore::contains(const std::string& unit_key, std::string_view compiler) const {
-  const std::string entry = compiler.empty() ? any_build_of(unit_key) : entry_name(unit_key, compiler);
-  return !entry.empty() && path_exists(path_of(entry) + kMetaFile);
+  const auto builds = builds_of(unit_key, compiler);
+  return std::any_of(builds.begin(), builds.end(),
+                     [&](const std::string& entry) { return path_exists(path_of(entry) + kMetaFile); });
 }
 
 void CacheStore::discard(const std::string& unit_key, std::string_view compiler) const {
-  const std::string entry = compiler.empty() ? any_build_of(unit_key) : entry_name(unit_key, compiler);
-  if (!entry.empty()) discard_path(path_of(entry));
+  for (const std::string& entry : builds_of(unit_key, compiler)) discard_path(path_of(entry));
 }
 
 int64_t CacheStore::publish(const std::string& entry, const Binary& binary, const Source& source,
@@ -188,6 +188,7 @@ void CacheStore::publish_failure(const std::string& entry, const Error& error, s
                                                                           {"compiler", compiler},
                                                                           {"created", now_text()}})
                                                                 .dump(1));
+  forget_old_failures();
 }
 
 std::string CacheStore::scratch() const {
@@ -210,6 +211,7 @@ std::string CacheStore::lock_path(const std::string& entry) const {
 
 std::vector<CacheStore::Entry> CacheStore::entries() const {
   std::vector<Entry> all;
+  if (root_.empty()) return all;  // nowhere to keep any: "/" is not ours
   for (const std::string& first : list_directory(root_)) {
     if (!is_fan_out(first) || is_link(root_ + '/' + first)) continue;
     for (const std::string& second : list_directory(root_ + '/' + first)) {
@@ -227,6 +229,7 @@ std::vector<CacheStore::Entry> CacheStore::entries() const {
 }
 
 size_t CacheStore::failures() const {
+  if (root_.empty()) return 0;
   const auto names = list_directory(root_ + kFailed);
   return static_cast<size_t>(std::count_if(names.begin(), names.end(), is_failure));
 }
@@ -249,6 +252,7 @@ void CacheStore::discard_path(const std::string& path) const {
 }
 
 void CacheStore::sweep() const {
+  if (root_.empty()) return;
   for (const std::string& name : list_directory(root_ + kScratch)) {
     const std::string path = root_ + kScratch + "/" + name;
     if (is_abandoned_temp_dir(path)) remove_all(path);
@@ -261,13 +265,33 @@ void CacheStore::sweep() const {
   }
 }
 
-void CacheStore::forget_failures() const {
+std::vector<std::string> CacheStore::failure_files() const {
+  std::vector<std::string> files;
+  if (root_.empty()) return files;
   for (const std::string& name : list_directory(root_ + kFailed)) {
-    if (is_failure(name)) remove_all(root_ + kFailed + "/" + name);
+    if (is_failure(name)) files.push_back(root_ + kFailed + "/" + name);
   }
   for (const std::string& name : list_directory(root_ + kScratch)) {
-    if (name.starts_with("tsr_") && name.ends_with(".log")) remove_all(root_ + kScratch + "/" + name);
+    if (name.starts_with("tsr_") && name.ends_with(".log")) files.push_back(root_ + kScratch + "/" + name);
   }
+  return files;
+}
+
+void CacheStore::forget_failures() const {
+  for (const std::string& file : failure_files()) remove_all(file);
+}
+
+void CacheStore::forget_old_failures() const {
+  const std::vector<std::string> files = failure_files();
+  if (files.size() <= 2 * kMostFailures) return;
+  std::vector<std::pair<int64_t, std::string>> by_age;
+  for (const std::string& file : files) {
+    const auto stamp = file_stamp(file);
+    by_age.emplace_back(stamp ? stamp->modified_ns : 0, file);
+  }
+  std::sort(by_age.begin(), by_age.end());
+  by_age.resize(by_age.size() - kMostFailures);  // the newest stay: not each failure is to sort all
+  for (const auto& [age, file] : by_age) remove_all(file);
 }
 
 }  // namespace tessera

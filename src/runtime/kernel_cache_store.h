@@ -23,7 +23,7 @@ namespace tessera {
 
 // What an entry records beside its bytes.
 struct EntryMeta {
-  std::string symbol, arch, compiler, checksum, created;
+  std::string symbol, arch, compiler, checksum;
   int64_t length = 0;
   int abi = kKernelAbi;
 };
@@ -76,7 +76,10 @@ class CacheStore {
 
  private:
   std::string path_of(const std::string& entry) const;
-  std::string any_build_of(const std::string& unit_key) const;
+  // Of this compiler; with none ("") of any.
+  std::vector<std::string> builds_of(const std::string& unit_key, std::string_view compiler) const;
+  std::vector<std::string> failure_files() const;  // and logs
+  void forget_old_failures() const;
   void discard_path(const std::string& path) const;
 
   std::string root_;

@@ -248,17 +248,18 @@ size_t Database::merge(const std::string& other) {
   const Database from(other, Mode::read);
   std::vector<Measurement> measurements;
   from.each({}, [&](const Measurement& m) { measurements.push_back(m); });
-  std::map<std::string, TunedDecision> latest;
-  for (const auto& all : {decisions(), from.decisions()}) {
-    for (const TunedDecision& d : all) {
-      TunedDecision& there = latest[d.arch + '\n' + std::to_string(d.units) + '\n' + d.problem];
-      if (there.problem.empty() || d.time > there.time) there = d;
-    }
-  }
   const size_t added = add(measurements);
-  std::vector<TunedDecision> kept;
-  for (auto& [key, d] : latest) kept.push_back(std::move(d));
-  decide(kept);
+  Transaction t(impl_->db.get());  // what another process decides meanwhile is newer, and stays
+  Statement s(impl_->db.get(),
+              "INSERT INTO decision (arch, units, problem, config, us, time) VALUES (?, ?, ?, ?, ?, ?)"
+              " ON CONFLICT (arch, units, problem) DO UPDATE SET"
+              " config = excluded.config, us = excluded.us, time = excluded.time"
+              " WHERE excluded.time > time");
+  for (const TunedDecision& d : from.decisions()) {
+    s.reset();
+    s.bind(d.arch).bind(int64_t{d.units}).bind(d.problem).bind(d.config).bind(d.us).bind(d.time).step();
+  }
+  t.commit();
   return added;
 }
 
@@ -285,11 +286,15 @@ std::vector<TunedDecision> Database::decisions(const MeasurementFilter& f) const
 }
 
 std::vector<TunedDecision> Database::best(const MeasurementFilter& filter) const {
-  // The latest measurement of a configuration speaks for it.
+  // The latest measurement of a configuration speaks for it, whatever the device's place in the table.
+  std::map<std::tuple<std::string, int, std::string>, int64_t> times;
   std::map<std::tuple<std::string, int, std::string>, std::map<std::string, TunedDecision>> all;
   each(filter, [&](const Measurement& m) {
     const SweepRecord& r = m.record;
     auto& configs = all[{m.device.arch, m.device.units, r.problem}];
+    int64_t& latest = times[{m.device.arch, m.device.units, r.problem + '\n' + r.config}];
+    if (r.time < latest) return;
+    latest = r.time;
     if (r.outcome == SweepOutcome::ok) {
       configs[r.config] = {m.device.arch, m.device.units, r.problem, r.config, r.median_us, r.time};
     } else {

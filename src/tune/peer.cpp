@@ -86,7 +86,10 @@ std::shared_ptr<const Peer> Peer::load(const std::string& name) {
   }
   const auto known = found_peers();
   throw Error(ErrorCode::bad_input, "no peer '" + name + "'",
-              known.empty() ? "install its development package and rebuild" : "found: " + join(known, " "));
+              known.empty()
+                  ? "none is beside this program: build it with the peer's development package, or name a "
+                    "folder of peer modules in TESSERA_PEER_PATH"
+                  : "found: " + join(known, " "));
 }
 
 std::optional<PeerKernel> Peer::prepare(const Problem& p, int threads, std::string* why) const {

@@ -34,7 +34,7 @@ class PeerKernel {
 class Peer {
  public:
   // Error(bad_input) naming the peers that were found when there is none of that name; Error(device) when its
-  // library does not load, with the package that has it.
+  // library does not load.
   static std::shared_ptr<const Peer> load(const std::string& name);
 
   const std::string& name() const { return name_; }

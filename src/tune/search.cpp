@@ -233,7 +233,7 @@ SearchResult search(const Problem& problem, const SearchOptions& o,
   for (size_t i = 0; i < space.configs.size(); ++i) {
     if (space.us[i] > 0 && (best == space.configs.size() || space.us[i] < space.us[best])) best = i;
   }
-  if (best == space.configs.size() && rounds.stopped()) throw_if_interrupted();
+  if (best == space.configs.size() && stop_requested()) throw_if_stopped();
   if (best == space.configs.size())
     throw Error(ErrorCode::device,
                 "none of " + std::to_string(result.measured.size()) + " configurations ran right");

@@ -161,6 +161,11 @@ void keep_kernels(SweepPlan& plan, const ArchSpec& arch, size_t most) {
 
 }  // namespace
 
+void check_strategy(const std::string& text) {
+  size_t count = 0;
+  parse_strategy(text, &count);
+}
+
 size_t SweepPlan::pairs() const {
   size_t n = 0;
   for (const SweepProblem& p : problems) n += p.configs.size();

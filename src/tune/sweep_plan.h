@@ -54,6 +54,8 @@ SweepPlan plan_sweep(const std::vector<SuiteRow>& rows, const std::string& devic
                      const ArchSpec& arch, const SweepCandidates& candidates,
                      std::vector<std::pair<std::string, std::string>>* skipped = nullptr);
 
+void check_strategy(const std::string& text);  // Error(bad_input)
+
 Json to_json(const SweepPlan& plan);
 SweepPlan sweep_plan_from_json(const Json& json);  // Error(bad_input) naming what is wrong
 

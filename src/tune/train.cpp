@@ -189,8 +189,9 @@ TrainResult train(const TrainingData& data, const TrainOptions& o,
                   const std::function<void(int, double)>& progress) {
   for (Fold f : {Fold::train, Fold::valid}) {
     if (data.count(f) == 0) {
-      throw Error(ErrorCode::bad_input, "no problem is in the fold '" + std::string(to_string(f)) + "'",
-                  "measure more network families, or generated problems: models/splits.json");
+      throw Error(
+          ErrorCode::bad_input, "no problem is in the fold '" + std::string(to_string(f)) + "'",
+          "measure more problems; of generated ones (sweep plan --generate) one in eight is for validation");
     }
   }
   const ModelScope scope = scope_of(data);

@@ -1,6 +1,7 @@
 #include "tune/tune.h"
 
 #include <map>
+#include <set>
 
 #include "backend/backend.h"
 #include "base/fs.h"
@@ -31,6 +32,20 @@ std::vector<TunedDecision> tune(const std::vector<SuiteRow>& problems, const Tun
   for (auto& [problem, d] : best) decisions.push_back(std::move(d));
   db.decide(decisions);
   return decisions;
+}
+
+std::vector<std::string> undecided(const std::vector<SuiteRow>& problems,
+                                   const std::vector<TunedDecision>& decisions,
+                                   const std::vector<std::pair<std::string, std::string>>& skipped) {
+  std::set<std::string> settled;
+  for (const TunedDecision& d : decisions) settled.insert(d.problem);
+  for (const auto& [problem, why] : skipped) settled.insert(problem);
+  std::vector<std::string> left;
+  for (const SuiteRow& row : problems) {
+    std::string problem = to_string(row.problem);
+    if (settled.insert(problem).second) left.push_back(std::move(problem));
+  }
+  return left;
 }
 
 }  // namespace tessera

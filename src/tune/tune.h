@@ -24,4 +24,9 @@ std::vector<TunedDecision> tune(const std::vector<SuiteRow>& problems, const Tun
                                 std::vector<std::pair<std::string, std::string>>* skipped = nullptr,
                                 const std::function<void(const SweepProgress&)>& progress = {});
 
+// The problems that are neither decided nor left out: nothing ran right.
+std::vector<std::string> undecided(const std::vector<SuiteRow>& problems,
+                                   const std::vector<TunedDecision>& decisions,
+                                   const std::vector<std::pair<std::string, std::string>>& skipped);
+
 }  // namespace tessera

@@ -219,7 +219,8 @@ Trained train_forest(const TrainingMatrix& data, const TrainingMatrix& watched,
                                         data.rows()));
     }
     const int trees = round + 1;
-    if (trees % every == 0 && !judge(trees, predictions(h, watch.get()))) break;
+    const bool judged = trees % every == 0 || trees == rounds;
+    if (judged && !judge(trees, predictions(h, watch.get()))) break;
   }
   return {forest_of(h), predictions(h, watch.get())};
 }

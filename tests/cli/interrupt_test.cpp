@@ -28,10 +28,11 @@ struct Ended {
 class Interrupt : public testing::Test {
  protected:
   // A compiler that works on its unit for a minute, once it has told that it is at it.
-  void use_slow_compiler() {
+  void use_slow_compiler() { use_compiler("exec sleep 60"); }
+  void use_compiler(const std::string& work) {
     slow_ = dir_.path() + "/slow-c++";
     write_file(slow_, "#!/bin/sh\ncase \"$*\" in *\" -o \"*) ;; *) exec g++ \"$@\" ;; esac\n: >" + at_work_ +
-                          "\nexec sleep 60\n");
+                          "\n" + work + "\n");
     chmod(slow_.c_str(), 0700);
   }
 
@@ -129,6 +130,16 @@ TEST_F(Interrupt, RunWithALongKernelStops) {
   const auto began = Clock::now();
   expect_stopped(interrupt("run gemm m=8192 n=8192 k=8192 dtype=f32 --threads 1",
                            [&] { return Clock::now() - began > std::chrono::seconds(2); }));
+}
+
+// Work that finishes its step first, and had not measured anything.
+TEST_F(Interrupt, SearchThatMeasuredNothingSaysSo) {
+  use_compiler("sleep 1; exec g++ \"$@\"");
+  const Ended e = interrupt("search gemm m=20 n=24 k=28 dtype=f16 --threads 1 --jobs 1 --db none",
+                            [&] { return at_work(); });
+  EXPECT_TRUE(WIFEXITED(e.status) && WEXITSTATUS(e.status) == 130) << e.status << '\n' << said();
+  EXPECT_NE(said().find("interrupted"), std::string::npos) << said();
+  EXPECT_EQ(said().find("error:"), std::string::npos) << said();
 }
 
 TEST_F(Interrupt, BenchReportsWhatItMeasured) {

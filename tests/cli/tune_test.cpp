@@ -1,8 +1,10 @@
 // tessera tune and db: from a measurement to a decision that the dispatcher takes, and through files.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "base/fs.h"
 #include "cli/program.h"
+#include "variable.h"
 
 namespace tessera {
 namespace {
@@ -49,6 +51,20 @@ TEST(Tune, FillsTheDecisionTable) {
   EXPECT_EQ(choice("--threads 1" + db).at("source").as_string(), "tuned");
   EXPECT_EQ(json_of("db decisions --forget --problem gemm*" + db).at("decisions").size(), 1u);
   EXPECT_EQ(choice("--threads 1" + db).at("source").as_string(), "model");
+}
+
+TEST(Tune, ProblemsWithoutARightKernelAreNamed) {
+  const TempDir dir(temp_directory());
+  const std::string compiler = dir.path() + "/compiler";
+  write_file(compiler, "#!/bin/sh\nexit 4\n");
+  chmod(compiler.c_str(), 0755);
+  const Variable broken("TESSERA_CXX", compiler);
+  const std::string text =
+      text_of(std::string("tune ") + kUnpackedProblem + " --threads 1 --candidates random:2 --quiet --db " +
+                  dir.path() + "/tune.sqlite --cache-dir " + dir.path() + "/cache",
+              1);
+  EXPECT_NE(text.find("no configuration ran right"), std::string::npos) << text;
+  EXPECT_NE(text.find("reproduce: "), std::string::npos) << text;
 }
 
 TEST(Tune, WrongWordsAreRefused) {

@@ -9,6 +9,7 @@
 #include <random>
 #include <type_traits>
 
+#include "base/isa.h"
 #include "model/forest_rows.h"
 #include "tessera/error.h"
 
@@ -56,7 +57,7 @@ float walk_of(const Forest& forest, const std::array<float, kFeatures>& row) {
 // Every way that this processor has of walking rows.
 std::vector<WalkRows*> walks() {
   std::vector<WalkRows*> out = {plain_walk_rows()};
-  if (has_avx512_rows() && avx512_walk_rows()) out.push_back(avx512_walk_rows());
+  if (has_avx512() && avx512_walk_rows()) out.push_back(avx512_walk_rows());
   return out;
 }
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import tessera
+from conftest import OnCuda
 from tessera import arrays
 
 RNG = np.random.default_rng(5)
@@ -122,11 +123,6 @@ def test_dlpack_alone(dispatcher):
         tessera.gemm(OnlyDlpack(a), OnlyDlpack(b), dispatcher=dispatcher)
 
 
-class OnCuda:
-    """What cupy shows of an array; its memory is never touched here."""
-    __cuda_array_interface__ = {"shape": (4, 4), "typestr": "<f4", "data": (4096, False), "strides": None, "version": 3}
-
-
 def test_an_array_of_another_device_is_refused(dispatcher):
     view = arrays.view(OnCuda())
     assert (view.device, view.shape, view.strides, view.address) == ("cuda:0", (4, 4), (4, 1), 4096)
@@ -160,8 +156,15 @@ def test_an_exported_buffer_cannot_move():
 
 
 @pytest.mark.parametrize("make,match", [
-    (lambda a, b: (a.astype(np.float64), b), "format 'd'"),
-    (lambda a, b: (a.astype(">f4"), b), "format '>f'"),
+    (lambda a, b: (a.astype(np.float64), b), r"a is float64, which Tessera .*; a.astype\('float32'\) converts it"),
+    (lambda a, b: (a, np.ones((8, 7))), r"b is float64, which Tessera .*; b.astype\('float32'\) converts it"),
+    (lambda a, b: (a.astype(">f4"), b), r"a is >f4, which Tessera .*; a.astype\('float32'\) converts it"),
+    (lambda a, b: (a.astype(np.int64), b), "a is int64, which Tessera .*; convert it to float32, "),
+    (lambda a, b: (a > 0, b), "a is bool, which"),
+    (lambda a, b: (a.astype(np.complex64), b), "a is complex64, which"),
+    (lambda a, b: (a.astype("M8[s]"), b), r"a is datetime64\[s\], which"),
+    (lambda a, b: (memoryview(a.astype(np.float64)), b), "a has elements of format 'd', which Tessera .*; convert it to "),
+    (lambda a, b: (a, b, np.zeros((6, 7))), "out is float64, which .*; allocate it as float32"),
     (lambda a, b: (a, b.astype(np.int8)), "mix"),
     (lambda a, b: (a, b[:-1]), "rows; they must agree"),
     (lambda a, b: (a[:, ::2], b[:4]), "contiguous"),

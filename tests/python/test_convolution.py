@@ -128,7 +128,7 @@ def test_epilogue_and_output(dispatcher):
 
 
 @pytest.mark.parametrize("change,match", [
-    (dict(x=np.zeros((2, 8, 9, 6), np.float64)), "format 'd'"),
+    (dict(x=np.zeros((2, 8, 9, 6), np.float64)), "x is float64"),
     (dict(x=np.zeros((2, 8, 9, 7), np.float32)), "x has 7 channels, w has 6"),
     (dict(x=np.zeros((2, 9, 8, 6), np.float32).swapaxes(1, 2)), "dense"),
     (dict(x=np.zeros((2, 6), np.float32)), "2 axes"),

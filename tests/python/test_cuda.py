@@ -78,11 +78,15 @@ def test_weights_are_packed_once():
     a, b = integers(70, 131), integers(33, 131)
     with tessera.Dispatcher(CUDA) as dispatcher:
         plan = dispatcher.get("gemm m=70 n=33 k=131 dtype=bf16 out=f32 prepack=b")
-        packed = plan.pack_b(b)
+        packed = plan.pack_b(b.t())
         assert (packed.device, packed.numel()) == (b.device, plan.packed_b_bytes)
         want = (a.double() @ b.double().t()).float()
+        for refused in (b, b.t().cpu()):
+            with pytest.raises(tessera.BadInput, match="has shape|lies on cpu"):
+                plan.pack_b(refused)
+        spaced = plan.pack_b(torch.nn.functional.pad(b, (0, 5)).t(), ldb=136)
         b.zero_()
-        assert torch.equal(plan(a, packed), want)
+        assert torch.equal(plan(a, packed), want) and torch.equal(plan(a, spaced), want)
         with pytest.raises(tessera.BadInput, match="Plan.pack_b"):
             plan(a, b[:1])
 

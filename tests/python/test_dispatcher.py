@@ -1,4 +1,4 @@
-"""Dispatchers, plans, registries and jobs."""
+"""Problems, dispatchers, registries and jobs."""
 import copy
 import json
 import pickle
@@ -35,42 +35,27 @@ def test_problems_and_configs_are_their_text():
         c.tiles
 
 
-def test_a_plan_runs(dispatcher):
-    a, b, c = operands()
-    plan = dispatcher.get(PROBLEM)
-    assert plan(a, b, c) is c and (c == 34).all()
-    call = plan.bind(a, b)
-    call.out[:] = 0
-    assert (call() == 34).all()
-    assert dispatcher.get(PROBLEM) is plan
-    assert (dispatcher.run(PROBLEM, a.ravel(), b, alpha=2) == 68).all()
-    assert plan.info()["source"] == "model" and plan.config.family.startswith("cpu_")
-
-
-def test_a_plan_refuses_what_does_not_fit(dispatcher):
-    a, b, c = operands()
-    plan = dispatcher.get(PROBLEM)
-    for arguments, match in (((a[:-1], b), "has shape"), ((a, b.T), "has shape"), ((a, b.astype("f8")), "format"),
-                             ((a, b, c[:, ::2]), "has shape"), ((a, b, c, [c]), "0 D tensors"),
-                             ((a.astype(np.int8), b), "type i8, not f32")):
-        with pytest.raises(tessera.BadInput, match=match):
-            plan(*arguments)
-
-
-def test_packed_b(dispatcher):
-    a, b, c = operands()
-    plan = dispatcher.get(PROBLEM + " prepack=b")
-    packed = plan.pack_b(b)
-    assert packed.nbytes == plan.packed_b_bytes
-    assert (plan(a, packed) == 34).all()
-    with pytest.raises(tessera.BadInput, match="Plan.pack_b"):
-        plan(a, b[:1])
-    with pytest.raises(tessera.BadInput, match="has 80 bytes"):
-        plan.pack_b(b[0])
-    with pytest.raises(tessera.BadInput, match="not packed by pack_b"):
-        plan(a, np.zeros_like(packed))
-    with pytest.raises(tessera.Unsupported):
-        dispatcher.get(PROBLEM).pack_b(b)
+@pytest.mark.parametrize("argument,use", [
+    ("epilogue", lambda a, w: tessera.gemm(a, a, epilogue="relu alpha=2")),
+    ("epilogue", lambda a, w: tessera.gemm(a, a, epilogue="bias, relu", d=[a[0]])),
+    ("epilogue", lambda a, w: tessera.gemm(a, a, epilogue="relu\u00a0")),
+    ("epilogue", lambda a, w: tessera.gemm(a, a, epilogue="relu=1")),
+    ("out_dtype", lambda a, w: tessera.gemm(a, a, out_dtype="f32\talpha=2")),
+    ("activation", lambda a, w: tessera.linear(a, a, a[0], activation="relu alpha=2")),
+    ("epilogue", lambda a, w: tessera.conv(w, w, epilogue="relu alpha=2")),
+    ("out_dtype", lambda a, w: tessera.conv(w, w, out_dtype="f32 alpha=2")),
+    ("stride", lambda a, w: tessera.conv(w, w, stride=(1, "1 alpha=2"))),
+    ("padding", lambda a, w: tessera.conv(w, w, padding=(0, "0 alpha=2"))),
+    ("dilation", lambda a, w: tessera.conv(w, w, dilation=(1, "1 alpha=2"))),
+    ("in_size", lambda a, w: tessera.conv_bwd_data(w, w, (5, "5 alpha=2"))),
+    ("filter_size", lambda a, w: tessera.conv_bwd_weight(w, w, (1, "1 alpha=2"))),
+    ("k", lambda a, w: tessera.Problem("gemm", m=3, n=3, k="3 alpha=2", dtype="f32")),
+    ("layout", lambda a, w: tessera.Problem(PROBLEM).replace(layout="rcr alpha=2")),
+    ("the name of a field", lambda a, w: tessera.Problem("gemm m=3 n=3 k=3", **{"alpha=2 dtype": "f32"})),
+])
+def test_a_field_is_one_word(argument, use):
+    with pytest.raises(tessera.BadInput, match=f"bad_input: {argument} has white space or '=' in it"):
+        use(np.ones((3, 3), np.float32), np.ones((1, 3, 3, 1), np.float32))
 
 
 def test_a_closed_dispatcher_says_so():
@@ -295,6 +280,18 @@ def test_jobs(tmp_path):
                                  ("cache", {"acton": "stats"}, "act"), ("pack", {"action": "list", "path": "/x"}, "/x")):
         with pytest.raises(tessera.Error, match=match):
             tessera.job(name, **options)
+
+
+def test_a_zero_byte_ends_no_text(tmp_path):
+    path = f"{tmp_path}/x\0y"
+    for name, use in (("cache_dir", lambda: tessera.Dispatcher(threads=1, cache_dir=path)),
+                      ("packs", lambda: tessera.Dispatcher(threads=1, packs=[path])),
+                      ("cache_dir", lambda: tessera.cache(cache_dir=path)),
+                      ("dispatcher", lambda: tessera.create_pack(tmp_path / "p", [PROBLEM], threads=1, cache_dir=path)),
+                      ("options", lambda: tessera.job("cache", options={"a\0": 1}))):
+        with pytest.raises(tessera.BadInput, match=f"{name} has a zero byte"):
+            use()
+    assert not list(tmp_path.iterdir())
 
 
 def test_library_facts():

@@ -62,6 +62,18 @@ def test_type_checkers_see_what_is_imported_on_first_use():
     assert seen == tessera._PLACES
 
 
+def test_no_public_name_is_a_module(python):
+    assert not {path.stem for path in (ROOT / "python/tessera").glob("*.py")} & set(tessera._PLACES)
+    python("""
+import types, tessera
+assert tessera.version() == tessera.library()["version"]
+values = {name: getattr(tessera, name) for name in tessera._PLACES}
+for name, value in values.items():
+    assert not isinstance(value, types.ModuleType) and getattr(tessera, name) is value, name
+assert tessera.version() == tessera.library()["version"]
+""")
+
+
 def interpreters():
     """Every CPython from 3.9 on this machine, each version once."""
     found = {}

@@ -1,4 +1,5 @@
 """What a process sees: import, fork, threads, signals, memory, the cost of a call."""
+import subprocess
 import threading
 import timeit
 
@@ -24,6 +25,23 @@ tessera.Dispatcher
 assert "libtessera" not in open("/proc/self/maps").read()
 """
     assert min(float(python(code)) for _ in range(3)) < 50  # ms; a busy machine holds up some of them
+
+
+def test_another_library_is_refused_by_name(python, tmp_path):
+    source, of_its_abi = tmp_path / "of_its_abi.cpp", str(tmp_path / "of_its_abi.so")
+    source.write_text('extern "C" unsigned tsr_abi_version() { return 1; }\n')
+    subprocess.run(["g++", "-shared", "-fPIC", "-o", of_its_abi, str(source)], check=True)
+    for path, missing in (("libm.so.6", "tsr_abi_version"), (of_its_abi, "tsr_version")):
+        said = python("""
+import tessera
+for use in (tessera.version, lambda: tessera.Problem("gemm m=1 n=1 k=1 dtype=f32"), tessera.Dispatcher):
+    try:
+        use()
+    except tessera.Unsupported as e:
+        print(e)
+""", TESSERA_LIBRARY=path).splitlines()
+        assert len(said) == 3
+        assert all(f"{path} has no {missing}" in line and "name a libtessera_c.so.1" in line for line in said)
 
 
 def test_call_of_a_bound_plan_is_within_two_microseconds_of_cpp(dispatcher):

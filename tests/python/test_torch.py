@@ -36,6 +36,10 @@ def test_arrays_are_read_where_they_lie():
     torch.testing.assert_close(got.float(), x.round() @ b.float(), rtol=0.01, atol=0.01)
     with pytest.raises(tessera.BadInput, match="sparse"):
         tessera.gemm(x.to_sparse(), b)
+    with pytest.raises(tessera.BadInput, match=r"a is torch.float64, .*; a.to\(torch.float32\) converts it"):
+        tessera.gemm(x.double(), b)
+    with pytest.raises(tessera.BadInput, match="b is torch.int64, .*; convert it to float32, "):
+        tessera.gemm(x, b.long())
 
 
 def test_a_view_with_other_signs_is_refused():

@@ -309,6 +309,10 @@ TEST_F(Generate, ConfigFilesChooseKernels) {
   const GenerateResult result = generate(o);
   EXPECT_EQ(result.files, 2);
   remove_all(out_);
+  write_file(file,
+             "exact cpu_packed tile=6x16 inst=1x8x1 dtype=f32\nexact cpu_packed tile=6x16 inst=1x8x1\n");
+  EXPECT_EQ(generate(o).kernels, 1);  // declared twice
+  remove_all(out_);
   write_file(file, "exact cpu_packed tile=6x16 inst=1x8x1\nexact cpu_packed tile=5x15 inst=1x8x1\n");
   const std::string refused = refusal(o);
   EXPECT_NE(refused.find("tile=5x15"), std::string::npos) << refused;

@@ -72,6 +72,18 @@ TEST_F(Cache, WithoutCompilerAnyBuildServes) {
   EXPECT_EQ(cache().stats().at("failures").as_int(), 0);
 }
 
+// Without a compiler none can be built anew: a damaged build must not hide the others.
+TEST_F(Cache, WithoutCompilerAWholeBuildServesBesideADamagedOne) {
+  get(unit("a"));
+  const std::string first = entry(), other = first.substr(0, first.rfind('.')) + ".00000000";
+  ASSERT_EQ(std::system(("cp -r " + first + ' ' + other).c_str()), 0);
+  write_file(other + "/kernel.so", "damaged");
+  unsetenv("TESSERA_CXX");
+  Variable path("PATH", dir_.path());
+  unsetenv("CXX");
+  EXPECT_EQ(get(unit("a")), From::disk);
+}
+
 TEST_F(Cache, ThreadsAndProcessesCompileOnce) {
   constexpr int kProcesses = 4, kThreads = 4, kUnits = 3;
   std::vector<pid_t> children;

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/fs.h"
 #include "backend/backend.h"
+#include "base/fs.h"
 #include "runtime/pack_kernels.h"
 
 namespace tessera {

@@ -88,6 +88,20 @@ TEST_F(DatabaseFile, BestGoesByTheLatestRightMeasurement) {
   EXPECT_TRUE(db.best({.arch = "another"}).empty());
 }
 
+// Of two processors of one architecture too, whichever was known first.
+TEST_F(DatabaseFile, BestGoesByTheLatestMeasurementOfAnyProcessor) {
+  Measurement first = measured(kSlow, 3, 100), second = first;
+  second.device.processor = "Another processor";
+  second.record.median_us = 2;
+  Database db(path_, Mode::write);
+  db.add({first, second});
+  first.record.time = 300;
+  first.record.median_us = 5;
+  db.add({first});
+  ASSERT_EQ(db.best({}).size(), 1u);
+  EXPECT_EQ(db.best({})[0].us, 5);
+}
+
 TEST_F(DatabaseFile, MergeIsAUnionAndTheLaterDecisionStays) {
   const std::string other = dir_.path() + "/other.sqlite";
   Database a(path_, Mode::write), b(other, Mode::write);

@@ -1,6 +1,9 @@
 #include "tune/journal.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
 
 #include "tessera/error.h"
 
@@ -34,6 +37,28 @@ TEST(Journal, TornAtAnyByteLosesOneRecord) {
     expected.push_back("later");
     EXPECT_EQ(journal_records(text), expected) << length;
   }
+}
+
+// A disk that is full leaves half of a line, which must not spoil the next one.
+TEST(Journal, WhatCouldNotBeAppendedLeavesNothing) {
+  TempDir dir(temp_directory());
+  const std::string path = dir.path() + "/x.journal";
+  Journal journal(path);
+  journal.append({"one"});
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto signals = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit few = before;
+  few.rlim_cur = read_file(path).size() + 20;
+  setrlimit(RLIMIT_FSIZE, &few);
+  EXPECT_THROW(journal.append({std::string(100, 'x')}), Error);
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, signals);
+  journal.append({"two"});
+  const std::string text = read_file(path);
+  size_t damaged = 7;
+  EXPECT_EQ(journal_records(text, &damaged), (std::vector<std::string_view>{"one", "two"}));
+  EXPECT_EQ(damaged, 0u);
 }
 
 TEST(Journal, AnyChangedByteIsNoticed) {

@@ -188,7 +188,8 @@ std::vector<std::string> cpp_code_flags() { return {std::begin(kCodeFlags), std:
 CppCompiler find_cpp_compiler() {
   const std::string own = variable("TESSERA_CXX");
   if (!own.empty()) {
-    auto command = command_of(own);
+    const bool one_path = own[0] == '/' && path_exists(own);  // which may hold blanks
+    auto command = one_path ? std::vector<std::string>{own} : command_of(own);
     const std::string path = command.empty() ? "" : find_program(command[0]);
     if (!path.empty()) return with_command(std::move(command), path);
     return {{}, {}, {}, "TESSERA_CXX='" + own + "' names no program"};

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "base/isa.h"
+
 namespace tessera {
 namespace {
 
@@ -29,7 +31,7 @@ void copy_pieces_plain(char* to, int64_t to_step, const char* from, int64_t from
 
 void copy_pieces(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t bytes,
                  int64_t count) {
-  static const auto copy = __builtin_cpu_supports("avx512bw") ? copy_pieces_avx512 : copy_pieces_plain;
+  static const auto copy = has_avx512() ? copy_pieces_avx512 : copy_pieces_plain;
   copy(to, to_step, from, from_step, bytes, count);
 }
 

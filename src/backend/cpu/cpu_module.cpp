@@ -1,10 +1,12 @@
 #include "backend/cpu/cpu_module.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <random>
 
@@ -36,12 +38,13 @@ struct LoadFile {
     } else {
       const char* directory = std::getenv("TMPDIR");
       path = std::string(directory && *directory ? directory : "/tmp") + "/tessera-kernel-XXXXXX";
-      fd = mkstemp(path.data());
+      fd = mkostemp(path.data(), O_CLOEXEC);
       temporary = true;
     }
     size_t done = 0;
     while (fd >= 0 && done < bytes.size()) {
       const ssize_t wrote = write(fd, bytes.data() + done, bytes.size() - done);
+      if (wrote < 0 && errno == EINTR) continue;
       if (wrote <= 0) break;
       done += static_cast<size_t>(wrote);
     }

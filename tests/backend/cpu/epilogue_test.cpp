@@ -22,8 +22,9 @@ int32_t saturated(double x) {
 }
 
 struct Case {
-  std::string more;                                // of the problem
-  std::function<double(double sum, double d)> of;  // d: D's or C's element
+  std::string more;  // of the problem
+  std::function<double(double sum, double d)>
+      of;  // d: C's element and the first D's, that of the second is ~d
 };
 
 // All products are near 127 x 127, so that sums have 25 bits.
@@ -37,9 +38,10 @@ void expect_exact(const Case& c, const std::string& layout, const KernelConfig& 
   for (int j = 0; j < kCols; ++j)
     b[layout[1] == 'r' ? static_cast<size_t>(j) : static_cast<size_t>(j) * kDepth] =
         static_cast<int8_t>(j - 20);
-  std::vector<int32_t> out(kRows * kCols, d_value), d(kRows * kCols, d_value);
+  std::vector<int32_t> out(kRows * kCols, d_value),
+      d[] = {out, std::vector<int32_t>(kRows * kCols, ~d_value)};
   Buffers buffers{.a = a.data(), .b = b.data(), .c = out.data()};
-  for (int i = 0; i < p.epilogue.d_count(); ++i) buffers.d[static_cast<size_t>(i)] = d.data();
+  for (size_t i = 0; i < static_cast<size_t>(p.epilogue.d_count()); ++i) buffers.d[i] = d[i].data();
   make_kernel(p, config)->run(buffers);
   for (int i = 0; i < kRows; ++i) {
     for (int j = 0; j < kCols; ++j) {
@@ -71,6 +73,9 @@ TEST(Epilogue, IntegersAreExactAndSaturate) {
       {" d=i32 epilogue=bias,relu",
        [](double x, double d) { return std::max(std::clamp(x + d, -2147483648.0, 2147483647.0), 0.0); }},
       {" d=i32 epilogue=add_col", [](double x, double d) { return x + d; }},
+      {" d=i32 epilogue=bias,add", [](double x, double) { return x - 1; }},
+      {" beta=1 d=i32 epilogue=bias,add,relu",
+       [](double x, double d) { return std::max(std::clamp(x + d - 1, -2147483648.0, 2147483647.0), 0.0); }},
       {" d=i32 epilogue=add,clamp:-7:33048323",
        [](double x, double d) { return std::clamp(x + d, -7.0, 33048324.0); }},
       {" epilogue=leaky_relu:0.5,scale:0.5", [](double x, double) { return x / 2; }},
@@ -88,6 +93,16 @@ TEST(Epilogue, IntegersAreExactAndSaturate) {
         for (int32_t d : {1, -3, most, -most - 1}) expect_exact(c, layout, config, d);
       }
     }
+  }
+}
+
+// Of which a sixth is taken before it is multiplied by six.
+TEST(Epilogue, HardswishOfLargeValuesIsFinite) {
+  const Problem p = Problem::parse("gemm m=16 n=1 k=1 dtype=f32 epilogue=hardswish");
+  std::vector<float> a(16, 1e38f), b(1, 1), c(16, 0);
+  for (const KernelConfig& config : some(p)) {
+    make_kernel(p, config)->run({.a = a.data(), .b = b.data(), .c = c.data()});
+    for (float x : c) EXPECT_EQ(x, 1e38f) << to_string(config);
   }
 }
 
