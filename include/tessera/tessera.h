@@ -136,7 +136,8 @@ typedef size_t (*tsr_rank)(void* user, const char* problem, const tsr_candidate*
  * kernels already got stay as they are. */
 TSR_API tsr_status tsr_dispatcher_create(const char* options, tsr_registry* registry, tsr_rank rank,
                                          void* user, tsr_dispatcher** dispatcher);
-/* Its kernels go with it. */
+/* Its kernels go with it. Not from a callback: that may be on a thread of the dispatcher's own, which it
+ * waits for. */
 TSR_API void tsr_dispatcher_destroy(tsr_dispatcher* dispatcher);
 /* {"device", "arch", "threads", "compiler", "cache_dir", "policy", "refining": problems whose kernels are
  * still to be timed in the background} */

@@ -55,8 +55,7 @@ class FileLock {
   int error_ = 0;
 };
 
-// A new directory inside `parent` (which must exist), removed with its content at the end unless kept or
-// renamed.
+// A new directory inside `parent` (which must exist), removed with its content at the end unless renamed.
 class TempDir {
  public:
   explicit TempDir(const std::string& parent);  // Error(io)
@@ -83,8 +82,9 @@ std::optional<std::string> try_read_file(
 std::string read_file(const std::string& path);  // a pipe too, to its end; Error(io)
 // Existing content is replaced in place. durable: on the disk when the call returns.
 void write_file(const std::string& path, std::string_view bytes, bool durable = false);
-// Readers see the old content or the new, never a part. Devices, pipes and links stay what they are: what
-// they stand for is written in place. New files have the mode that the umask leaves, others keep theirs.
+// Readers see the old content or the new, never a part. Devices and pipes are written in place; a link stays
+// one, and the file it leads to is replaced. New files have the mode that the umask leaves, others keep
+// theirs.
 void write_file_whole(const std::string& path, std::string_view bytes, bool durable = true);
 // The same without a part that others could play: a link at `path` is replaced, not followed.
 void replace_file(const std::string& path, std::string_view bytes);

@@ -2,8 +2,7 @@
 //
 //   <symbol>.cpp    one self-contained unit per kernel
 //   manifest.json   {version, abi, arch, variant, set, compile_flags, kernels: [{config, symbol, file, flags,
-//   dtype, out,
-//                   d, layout, epilogue}]}; kernels of several rows may share a file
+//                   dtype, out, d, acc, layout, epilogue}]}; kernels of several rows may share a file
 //   kernels.h       prototypes, and a table from symbol to function
 //   registry.json   the same kernels as exact declarations, for Registry::from_json
 #pragma once

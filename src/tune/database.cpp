@@ -341,6 +341,12 @@ std::vector<std::string> Database::verify() const {
   texts("SELECT text FROM problem UNION SELECT problem FROM decision", problem);
   texts("SELECT text FROM config UNION SELECT config FROM decision", config);
   texts("SELECT DISTINCT outcome FROM measurement", [](const std::string& t) { parse_sweep_outcome(t); });
+  texts("SELECT DISTINCT samples FROM measurement", [](const std::string& t) {
+    if (samples_text(parse_samples(t)) != t) throw Error(ErrorCode::corrupt, "are no times");
+  });
+  try {
+    each({}, [](const Measurement&) {});  // every column, as query and export read it
+  } catch (const Error& e) { wrong.push_back(std::string("measurement: ") + e.what()); }
   const int64_t timeless =
       impl_->scalar("SELECT count(*) FROM measurement WHERE (outcome = 'ok') != (median_us > 0)");
   if (timeless) wrong.push_back(std::to_string(timeless) + " measurements whose times belie their outcomes");

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::array<std::string_view, 7> kOutcomes = {
+constexpr std::array<std::string_view, kSweepOutcomes> kOutcomes = {
     "ok", "wrong", "crashed", "timed_out", "compile_failed", "failed", "quarantined"};
 
 constexpr std::string_view kJournalSuffix = ".journal";

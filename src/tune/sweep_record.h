@@ -20,6 +20,7 @@ enum class SweepOutcome : int {
   failed,          // anything else, in words in `detail`
   quarantined      // not run: it crashed or hung before
 };
+inline constexpr size_t kSweepOutcomes = static_cast<size_t>(SweepOutcome::quarantined) + 1;
 std::string_view to_string(SweepOutcome o);
 SweepOutcome parse_sweep_outcome(std::string_view text);  // Error(bad_input) with the known words
 

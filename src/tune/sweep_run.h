@@ -45,10 +45,10 @@ struct SweepProgress {
 };
 
 struct SweepSummary {
-  size_t pairs = 0, left = 0;  // of this shard
-  size_t by_outcome[7] = {};   // of this shard, in the order of SweepOutcome
-  size_t compiled = 0;         // units the compiler was run for
-  bool stopped = false;        // by Ctrl-C or the budget
+  size_t pairs = 0, left = 0;              // of this shard
+  size_t by_outcome[kSweepOutcomes] = {};  // of this shard, in the order of SweepOutcome
+  size_t compiled = 0;                     // units the compiler was run for
+  bool stopped = false;                    // by Ctrl-C or the budget
 };
 
 // {pairs, left, and a count for each outcome}

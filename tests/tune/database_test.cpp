@@ -124,6 +124,22 @@ TEST_F(DatabaseFile, NothingOfABadBatchStays) {
   EXPECT_EQ(rows, 0u);
 }
 
+// Whatever a query would read.
+TEST_F(DatabaseFile, VerifyReadsEveryColumn) {
+  const auto change = [&](const char* sql) {
+    sqlite3* other = nullptr;
+    ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(other, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(other);
+    sqlite3_close(other);
+  };
+  Database(path_, Mode::write).add({measured(kSlow, 3)});
+  EXPECT_TRUE(Database(path_, Mode::read).verify().empty());
+  change("UPDATE measurement SET samples = 'a b c'");
+  EXPECT_EQ(Database(path_, Mode::read).verify().size(), 1u);
+  change("ALTER TABLE measurement RENAME COLUMN anchor_us TO another");
+  EXPECT_EQ(Database(path_, Mode::read).verify().size(), 2u);
+}
+
 TEST_F(DatabaseFile, DamageIsToldAndARunGoesOnWithout) {
   make_directories(dir_.path() + "/sub");
   write_file(path_, std::string(5000, 'x'));
