@@ -52,10 +52,13 @@ class AmxKernel : public PartKernel {
     AmxSide side = plan_.right;
     side.k_stride = o.row_stride;
     side.lane_stride = o.col_stride;
-    const int64_t stride = o.group_stride * bytes_of(o.type);
+    const int64_t stride = o.group_stride * bytes_of(o.type), panel = plan_.panel_bytes_of(view_.k);
     for (int64_t g = 0; g < view_.groups; ++g) {
-      pack_right(static_cast<const char*>(b) + g * stride, side, 0, view_.k, 0, plan_.cols,
-                 static_cast<char*>(packed) + g * plan_.packed_group_bytes());
+      char* const to = static_cast<char*>(packed) + g * plan_.packed_group_bytes();
+      // Lanes that no column fills: equal matrices are packed to equal bytes.
+      if (plan_.cols % plan_.tile_n != 0)
+        std::memset(to + plan_.packed_group_bytes() - panel, 0, static_cast<size_t>(panel));
+      pack_right(static_cast<const char*>(b) + g * stride, side, 0, view_.k, 0, plan_.cols, to);
     }
     prefer_large_pages(packed, panels_bytes());
   }
