@@ -1,5 +1,5 @@
 # compile_together(TARGET SOURCE...): several sources of one folder in one compilation, which reads their headers once
-# and takes a third of the time. Private names are unique within a folder for its sake.
+# and takes half of the time. Private names are unique within a folder for its sake.
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   set(together 8)
 else()
