@@ -8,7 +8,7 @@ import ctypes
 import sys
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from . import _abi, arrays
+from . import _abi
 from .errors import BadInput
 
 READONLY = "bad_input: the output is written and its memory is read-only"

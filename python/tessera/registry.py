@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List,
 from . import _abi
 from .config import KernelConfig
 from .errors import BadInput
-from .problem import Problem
+from .problem import Problem, one_word
 
 if TYPE_CHECKING:
     from .dispatcher import Dispatcher
@@ -44,9 +44,11 @@ class Registry(_abi.OfThisProcess):
             arch: str = "*", priority: int = 0) -> bool:
         """Declares one config, or with exact=False every config that has the knobs named and anything ('*') in the
         others. False when the same was there with at least this priority. Raises BadInput for unknown words."""
-        words = f"{config} {dtype} {layout} {arch}"
-        if any(c in words for c in "#\n\r"):
-            raise BadInput(f"bad_input: a declaration is one line: {words!r}")
+        words = {"dtype": dtype, "layout": layout, "arch": arch}
+        for name, word in words.items():
+            one_word(word, name)
+        if any(c in f"{config} {' '.join(words.values())}" for c in "#\n\r"):
+            raise BadInput(f"bad_input: a declaration is one line: {str(config)!r}")
         return self.add_text(f"{'exact' if exact else 'any'} {config} dtype={dtype} layout={layout} arch={arch} "
                              f"priority={int(priority)}") > 0
 

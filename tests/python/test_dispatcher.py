@@ -258,6 +258,8 @@ def test_registries(tmp_path):
     for bad in ("nothing", "cpu_packed tile=0", "cpu_packed\nany cpu_dot", "cpu_packed tiles=1x1"):
         with pytest.raises(tessera.BadInput):
             tessera.Registry().add(bad)
+    with pytest.raises(tessera.BadInput, match="dtype"):
+        tessera.Registry().add("cpu_dot", dtype="f32 tile=8x8")
     with pytest.raises(tessera.BadInput, match="unknown key"):
         tessera.Registry.from_json(json.dumps({**r.to_dict(), "extra": 1}))
     with pytest.raises(ZeroDivisionError):
