@@ -52,7 +52,7 @@ SweepOptions run_options(Members& in) {
     for (const Json& core : v->items()) o.cores.push_back(read_int(core, 0));
   }
   if (const Json* v = in.find("budget_s")) o.budget_s = read_number(*v, 0);
-  if (const Json* v = in.find("limit_s")) o.limit_s = read_number(*v, 1);
+  if (const Json* v = in.find("limit_s")) o.limit_s = read_number(*v, 0.1);
   if (const Json* v = in.find("group")) o.group = static_cast<size_t>(read_count(*v, 1));
   if (const Json* v = in.find("budget_ms")) o.timing.budget_ms = read_number(*v, 0);
   if (const Json* v = in.find("cold")) o.timing.cold = v->as_bool();

@@ -48,7 +48,7 @@ SweepOptions sweep_options(const Invocation& call) {
   o.cache_dir = call.value("--cache-dir");
   o.jobs = static_cast<int>(call.integer("--jobs", 0, 0, Invocation::kMostJobs));
   o.budget_s = duration(call);
-  o.limit_s = call.number("--limit-s", o.limit_s, 1);
+  o.limit_s = call.number("--limit-s", o.limit_s, 0.1);
   o.group = static_cast<size_t>(call.integer("--group", static_cast<int64_t>(o.group), 1));
   if (call.has("--cores")) o.cores = cores(call.value("--cores"));
   o.ready = call.has("--ready");

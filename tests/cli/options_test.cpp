@@ -108,8 +108,8 @@ TEST_F(Options, NumbersHaveRanges) {
   refused("build " + kPlain + "--jobs 3000000000", "--jobs takes a whole number from 0 to");
   refused("generate --dtype f32 --out x --jobs 3000000000", "--jobs takes a whole number from 0 to");
   refused("sweep run " + path("a") + " --jobs 3000000000", "--jobs takes a whole number from 0 to");
-  refused("sweep run " + path("a") + " --limit-s 1e18", "--limit-s takes a number from 1 to 1000000000");
-  refused("sweep run " + path("a") + " --limit-s 0", "--limit-s takes a number from 1 to");
+  refused("sweep run " + path("a") + " --limit-s 1e18", "--limit-s takes a number from 0.1 to 1000000000");
+  refused("sweep run " + path("a") + " --limit-s 0", "--limit-s takes a number from 0.1 to");
   refused("run " + kPlain + "--budget-ms -1", "takes a number from 0 to");
   refused("sweep run " + path("a") + " --repeat 4294967297", "--repeat takes a whole number from 0 to");
   json_of("run " + kPlain + "--threads 1 --budget-ms 0 --seed 9223372036854775807");
