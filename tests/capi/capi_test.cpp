@@ -58,7 +58,7 @@ std::vector<std::string> sampled_cases(size_t step) {
 std::string c_bytes(const Operands& o) {
   const GemmView& v = o.view();
   return content_hash(
-      {{static_cast<const char*>(o.c()), static_cast<size_t>(v.c.extent * bytes_of(v.c.type))}});
+      {{static_cast<const char*>(o.c()), static_cast<size_t>(v.c.extent * bytes_of(o.problem().out))}});
 }
 
 TEST(CApi, ChoosesAndComputesWhatTheCppApiDoes) {
