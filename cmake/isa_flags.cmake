@@ -21,7 +21,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 
 # Cost models round a lot, which SSE4.1 does in one instruction. Every x86 processor that runs a kernel of ours, or
-# serves a GPU, has it.
+# serves a GPU, has it, so that it does not matter which copy of an inline function the linker keeps.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(tessera PRIVATE -msse4.1)
 endif()

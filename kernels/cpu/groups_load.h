@@ -145,11 +145,8 @@ struct GroupsLoad {
   static TSR_INLINE F repeated(const char* p) {
     static_assert(M::kRepeats);
     if constexpr (M::kNarrow == 8) return spread_two_words(p);
-    struct __attribute__((packed, may_alias)) Memory {
-      char bytes[16];
-    };
     F x;
-    asm("vbroadcastf128 %1, %0" : "=x"(x) : "m"(*reinterpret_cast<const Memory*>(p)));
+    asm("vbroadcastf128 %1, %0" : "=x"(x) : "m"(memory_at<16>(p)));
     return x;
   }
 

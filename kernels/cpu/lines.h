@@ -38,16 +38,13 @@ struct Part {
 
 // load_NAME<V>(p, part): the instruction reads kBytes bytes for a whole V, in elements of kElement bytes.
 #ifdef __AVX512BW__
-#define TSR_LOAD(name, text, divisor, element)                                                        \
-  template <class V>                                                                                  \
-  TSR_INLINE V load_##name(const void* p, Part part) {                                                \
-    constexpr int kBytes = sizeof(V) / (divisor);                                                     \
-    struct __attribute__((packed, may_alias)) Memory {                                                \
-      char bytes[kBytes];                                                                             \
-    };                                                                                                \
-    V v;                                                                                              \
-    asm(text " %1, %0 %{%2%}%{z%}" : "=v"(v) : "m"(*static_cast<const Memory*>(p)), "Yk"(part.mask)); \
-    return v;                                                                                         \
+#define TSR_LOAD(name, text, divisor, element)                                              \
+  template <class V>                                                                        \
+  TSR_INLINE V load_##name(const void* p, Part part) {                                      \
+    constexpr int kBytes = sizeof(V) / (divisor);                                           \
+    V v;                                                                                    \
+    asm(text " %1, %0 %{%2%}%{z%}" : "=v"(v) : "m"(memory_at<kBytes>(p)), "Yk"(part.mask)); \
+    return v;                                                                               \
   }
 #define TSR_COPY(size) "vmovdqu" size
 #else
@@ -55,11 +52,8 @@ struct Part {
   template <class V>                                    \
   TSR_INLINE V load_##name(const void* p, Part part) {  \
     constexpr int kBytes = sizeof(V) / (divisor);       \
-    struct __attribute__((packed, may_alias)) Memory {  \
-      char bytes[kBytes];                               \
-    };                                                  \
-    Memory copy;                                        \
-    const Memory* from = static_cast<const Memory*>(p); \
+    Memory<kBytes> copy;                                \
+    const Memory<kBytes>* from = &memory_at<kBytes>(p); \
     if (part.count * (element) < kBytes) {              \
       __builtin_memset(&copy, 0, kBytes);               \
       __builtin_memcpy(&copy, p, part.count*(element)); \

@@ -99,31 +99,31 @@ TSR_INLINE void stream_whole(void* p, V v) {
   asm volatile("vmovntdq %1, %0" : "=m"(*static_cast<V*>(p)) : "v"(v));
 }
 
-// What an instruction with a mask may read.
-template <class V>
-struct __attribute__((packed, may_alias)) MaskedMemory {
-  char bytes[sizeof(V)];
+// What an instruction may read, whatever lies there.
+template <int kBytes>
+struct __attribute__((packed, may_alias)) Memory {
+  char bytes[kBytes];
 };
-template <class V>
-TSR_INLINE const MaskedMemory<V>& masked_memory(const void* p) {
-  return *static_cast<const MaskedMemory<V>*>(p);
+template <int kBytes>
+TSR_INLINE const Memory<kBytes>& memory_at(const void* p) {
+  return *static_cast<const Memory<kBytes>*>(p);
 }
 
 #ifdef __AVX512BW__
 TSR_INLINE unsigned mask_of(int live) { return (1u << live) - 1u; }
 TSR_INLINE Vec<16>::U load_part(const unsigned* p, int live, Vec<16>::U) {
   Vec<16>::U v;
-  asm("vmovdqu32 %2, %0%{%1%}%{z%}" : "=v"(v) : "Yk"(mask_of(live)), "m"(masked_memory<Vec<16>::U>(p)));
+  asm("vmovdqu32 %2, %0%{%1%}%{z%}" : "=v"(v) : "Yk"(mask_of(live)), "m"(memory_at<sizeof(Vec<16>::U)>(p)));
   return v;
 }
 TSR_INLINE Vec<16>::H load_part(const unsigned short* p, int live, Vec<16>::H) {
   Vec<16>::H v;
-  asm("vmovdqu16 %2, %0%{%1%}%{z%}" : "=v"(v) : "Yk"(mask_of(live)), "m"(masked_memory<Vec<16>::H>(p)));
+  asm("vmovdqu16 %2, %0%{%1%}%{z%}" : "=v"(v) : "Yk"(mask_of(live)), "m"(memory_at<sizeof(Vec<16>::H)>(p)));
   return v;
 }
 TSR_INLINE Vec<16>::B load_part(const unsigned char* p, int live, Vec<16>::B) {
   Vec<16>::B v;
-  asm("vmovdqu8 %2, %0%{%1%}%{z%}" : "=v"(v) : "Yk"(mask_of(live)), "m"(masked_memory<Vec<16>::B>(p)));
+  asm("vmovdqu8 %2, %0%{%1%}%{z%}" : "=v"(v) : "Yk"(mask_of(live)), "m"(memory_at<sizeof(Vec<16>::B)>(p)));
   return v;
 }
 TSR_INLINE void store_part(unsigned* p, int live, Vec<16>::U v) {
@@ -146,7 +146,7 @@ TSR_INLINE Vec<8>::I lane_mask(int live) {
 template <class V>
 TSR_INLINE V load_masked(const void* p, Vec<8>::I mask) {
   V v;
-  asm("vpmaskmovd %1, %2, %0" : "=x"(v) : "m"(masked_memory<V>(p)), "x"(mask));
+  asm("vpmaskmovd %1, %2, %0" : "=x"(v) : "m"(memory_at<sizeof(V)>(p)), "x"(mask));
   return v;
 }
 TSR_INLINE Vec<8>::U load_part(const unsigned* p, int live, Vec<8>::U) {

@@ -195,16 +195,22 @@ std::string read_file(const std::string& path) {
   return std::move(*text);
 }
 
+bool write_all(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(descriptor, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = EIO;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
 namespace {
 
 // Errors name `shown`, the path that the caller knows.
 void write_opened(FileHandle file, const std::string& shown, std::string_view bytes, bool durable) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(file.get(), bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("write", shown, errno);
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
+  if (!write_all(file.get(), bytes)) fail("write", shown, errno);
   if (durable && fsync(file.get()) != 0 && errno != EINVAL) fail("write", shown, errno);
   if (close(file.release()) != 0) fail("write", shown, errno);
 }

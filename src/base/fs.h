@@ -80,6 +80,8 @@ bool is_abandoned_temp_dir(const std::string& path);
 std::optional<std::string> try_read_file(
     const std::string& path);                    // nullopt when it cannot be opened or read
 std::string read_file(const std::string& path);  // a pipe too, to its end; Error(io)
+// Whether all of it was written, which takes as many calls as it needs; else errno says why not.
+bool write_all(int descriptor, std::string_view bytes);
 // Existing content is replaced in place. durable: on the disk when the call returns.
 void write_file(const std::string& path, std::string_view bytes, bool durable = false);
 // Readers see the old content or the new, never a part. Devices and pipes are written in place; a link stays

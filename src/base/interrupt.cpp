@@ -78,13 +78,12 @@ void set_interrupted(bool value) { stop = value; }
 void finish_step_on_interrupt() { finish_step = true; }
 bool stop_requested() { return requested || stop; }
 
-void throw_if_interrupted() {
-  if (interrupted()) throw Error(ErrorCode::interrupted, "called off before it was done");
+void throw_if_stopped() {
+  if (interrupted() || stop_requested()) throw Error(ErrorCode::interrupted, "called off before it was done");
 }
 
-void throw_if_stopped() {
-  throw_if_interrupted();
-  if (stop_requested()) throw Error(ErrorCode::interrupted, "called off before it was done");
+void throw_if_interrupted() {
+  if (interrupted()) throw_if_stopped();
 }
 
 }  // namespace tessera

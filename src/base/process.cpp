@@ -37,12 +37,7 @@ FileHandle memory_file(const char* name, std::string_view text) {
   FileHandle file(memfd_create(name, MFD_CLOEXEC));
   // Clear of the standard descriptors, which the caller may have closed and the child gets over-written.
   if (file && file.get() <= STDERR_FILENO) file = FileHandle(fcntl(file.get(), F_DUPFD_CLOEXEC, 3));
-  while (file && !text.empty()) {
-    const ssize_t n = write(file.get(), text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return {};
-    text.remove_prefix(static_cast<size_t>(n));
-  }
+  if (file && !write_all(file.get(), text)) return {};
   if (file) lseek(file.get(), 0, SEEK_SET);
   return file;
 }

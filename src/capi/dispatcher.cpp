@@ -132,9 +132,7 @@ tsr_status tsr_build(tsr_dispatcher* dispatcher, const char* problems, int jobs,
     const auto list = problem_lines(text_argument(problems, "the list of problems"));
     const auto errors = object->dispatcher.build(list, jobs, progress_function(progress, user));
     throw_if_interrupted();
-    Json out = Json::array();
-    for (const std::string& e : errors) out.push(e);
-    *json = copy_text(out.dump());
+    *json = copy_text(write_strings(errors).dump());
   });
 }
 

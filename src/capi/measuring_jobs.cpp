@@ -194,12 +194,10 @@ Json tune_job(const Json& options, const JobProgress& progress) {
   std::vector<std::pair<std::string, std::string>> skipped;
   const auto decisions = tune(rows, o, database, &skipped, stages(progress));
   throw_if_interrupted();
-  Json failed = Json::array();
-  for (const std::string& problem : undecided(rows, decisions, skipped)) failed.push(problem);
   return Json::object({{"database", database},
                        {"decisions", decisions_json(decisions)},
                        {"skipped", skipped_json(skipped)},
-                       {"failed", std::move(failed)}});
+                       {"failed", write_strings(undecided(rows, decisions, skipped))}});
 }
 
 Json train_job(const Json& options, const JobProgress& progress) {
@@ -243,11 +241,11 @@ Json evaluate_job(const Json& options, const JobProgress& progress) {
   EvaluateOptions o{.sweep = run_options(in), .device = device};
   in.finish();
   if (!peer.empty()) o.peer = Peer::load(peer);
+  note_device_use();
   const TrainingData data = training_data(Database(path, Database::Mode::read),
                                           make_backend(device, 0)->arch().name, operation, units);
   const Fold fold = fold_name.empty() ? data.judging_fold() : named;
   const Model& judged = model_for(model, data.arch, data.problems[0].problem);
-  note_device_use();
   const Evaluation e = evaluate(data, fold, judged, o, stages(progress));
   throw_if_interrupted();
   if (!csv.empty()) write_file_whole(csv, to_csv(e));

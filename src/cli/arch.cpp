@@ -65,8 +65,7 @@ int check(const Invocation& call) {
     } catch (const Error& e) {
       good = false;
       rows.push(Json::object({{"file", path}, {"valid", false}, {"error", e.what()}}));
-      std::fprintf(stderr, "error: %s\nreproduce: tessera arch check %s\n", e.what(),
-                   shell_quote(path).c_str());
+      say_failed(e.what(), "tessera arch check " + shell_quote(path));
     }
   }
   if (call.json()) print_json(rows);

@@ -77,14 +77,8 @@ int run(const Invocation& call) {
   const DispatcherOptions options = call.dispatcher_options();
   const std::string csv = call.output("--csv");
   std::vector<std::shared_ptr<const Peer>> peers;
-  for (const std::string& name : call.list("--peers")) {
-    try {
-      peers.push_back(Peer::load(name));
-    } catch (const Error& e) {
-      if (e.code() == ErrorCode::bad_input) throw UsageError(e.what());
-      throw;
-    }
-  }
+  for (const std::string& name : call.list("--peers"))
+    peers.push_back(usage([&] { return Peer::load(name); }));
   Dispatcher dispatcher(options);
   std::vector<BenchRow> results;
   {
@@ -143,8 +137,7 @@ int run(const Invocation& call) {
   for (const BenchRow& row : results) {
     if (row.error.empty()) continue;
     failed = true;
-    std::fprintf(stderr, "error: %s: %s\nreproduce: %s\n", row.name.c_str(), row.error.c_str(),
-                 call.reproduce("run", row.problem, {}, row.config).c_str());
+    say_failed(row.name + ": " + row.error, call.reproduce("run", row.problem, {}, row.config));
   }
   if (unwritten) std::rethrow_exception(unwritten);
   if (interrupted()) std::fprintf(stderr, "measured %zu of %zu problems\n", results.size(), rows.size());

@@ -76,8 +76,7 @@ int run(const Invocation& call) {
     ++failed;
     const std::string text = to_string(problems[i]);
     failures.push(Json::object({{"problem", text}, {"error", errors[i]}}));
-    std::fprintf(stderr, "error: %s\nreproduce: %s\n", errors[i].c_str(),
-                 call.reproduce("build", problems[i]).c_str());
+    say_failed(errors[i], call.reproduce("build", problems[i]));
   }
   const std::string dir = dispatcher.describe().at("cache_dir").as_string();
   if (call.json()) {

@@ -46,11 +46,10 @@ int verify(const Invocation& call) {
   show(call, result);
   const size_t left = result.at("bad").size() - static_cast<size_t>(result.at("removed").as_int());
   if (left == 0) return kOk;
-  std::fprintf(stderr, "error: corrupt: %zu damaged; %s\nreproduce: %s\n", left,
-               call.has("--repair") ? "what could not be removed is in a pack, or cannot be written"
-                                    : "--repair removes those of the cache",
-               call.reproduce().c_str());
-  return kFailed;
+  return say_failed("corrupt: " + std::to_string(left) + " damaged; " +
+                        (call.has("--repair") ? "what could not be removed is in a pack, or cannot be written"
+                                              : "--repair removes those of the cache"),
+                    call.reproduce());
 }
 
 int collect(const Invocation& call) {

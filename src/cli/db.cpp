@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "cli/invocation.h"
 #include "cli/output.h"
+#include "core/json_values.h"
 #include "tessera/error.h"
 #include "tune/database.h"
 #include "tune/renew_times.h"
@@ -242,17 +243,14 @@ int verify(const Invocation& call) {
   const Database db = open(call, Database::Mode::read);
   const std::vector<std::string> wrong = db.verify();
   if (call.json()) {
-    Json list = Json::array();
-    for (const std::string& w : wrong) list.push(w);
-    print_json(Json::object({{"database", db.path()}, {"wrong", std::move(list)}}));
+    print_json(Json::object({{"database", db.path()}, {"wrong", write_strings(wrong)}}));
   } else {
     for (const std::string& w : wrong) print(w);
     if (wrong.empty()) print(db.path() + " is sound");
   }
   if (wrong.empty()) return kOk;
-  std::fprintf(stderr, "error: corrupt: %s: %zu damaged\nreproduce: %s\n", db.path().c_str(), wrong.size(),
-               call.reproduce().c_str());
-  return kFailed;
+  return say_failed("corrupt: " + db.path() + ": " + std::to_string(wrong.size()) + " damaged",
+                    call.reproduce());
 }
 
 constexpr unsigned kUses = kDatabase | kJson;

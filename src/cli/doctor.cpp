@@ -226,9 +226,7 @@ int run(const Invocation& call) {
                              {"failed", static_cast<int64_t>(failed)},
                              {"warnings", static_cast<int64_t>(warned)}}));
   }
-  if (failed)
-    std::fprintf(stderr, "error: %zu check(s) failed\nreproduce: %s\n", failed, call.reproduce().c_str());
-  return failed ? kFailed : kOk;
+  return failed ? say_failed(std::to_string(failed) + " check(s) failed", call.reproduce()) : kOk;
 }
 
 }  // namespace

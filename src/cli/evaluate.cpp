@@ -2,6 +2,7 @@
 
 #include "tune/evaluate.h"
 
+#include "backend/backend.h"
 #include "base/fs.h"
 #include "base/interrupt.h"
 #include "base/text.h"
@@ -38,7 +39,7 @@ int run(const Invocation& call) {
   std::optional<Fold> asked;
   if (call.has("--fold")) asked = usage([&] { return parse_fold(call.value("--fold")); });
   const DispatcherOptions d = call.dispatcher_options();
-  const TrainingData data = measured(call, detect_cpu().name);
+  const TrainingData data = measured(call, make_backend(d.device, d.threads)->arch().name);
   const Fold fold = asked.value_or(data.judging_fold());
   const Model& model = model_for(d.model, data.arch, data.problems[0].problem);
   EvaluateOptions options{.sweep = sweep_options(call), .device = d.device};

@@ -45,9 +45,7 @@ int suggest_config(const Invocation& call, const Problem& problem, Dispatcher& d
     for (const std::string& change : c.changes) print("  " + change);
   }
   if (c.nearest) return kOk;
-  std::fprintf(stderr, "error: the family has no legal configuration for this problem on %s\nreproduce: %s\n",
-               arch.c_str(), call.reproduce().c_str());
-  return kFailed;
+  return say_failed("the family has no legal configuration for this problem on " + arch, call.reproduce());
 }
 
 // Measured microseconds of each candidate, compiled in parallel and timed in turn.

@@ -103,12 +103,7 @@ void Invocation::no_more_words(size_t count) const {
 }
 
 std::vector<SuiteRow> suite_rows(const std::string& where, const SuiteOptions& options) {
-  try {
-    return read_suite(where, options);
-  } catch (const Error& e) {
-    if (e.code() == ErrorCode::bad_input) throw UsageError(e.what());
-    throw;
-  }
+  return usage([&] { return read_suite(where, options); });
 }
 
 void Invocation::refuse_row_selection() const {

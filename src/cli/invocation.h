@@ -29,8 +29,8 @@ auto usage(F read) {
   try {
     return read();
   } catch (const Error& e) {
-    if (e.code() != ErrorCode::bad_input) throw;
-    throw UsageError(e.what_happened() + (e.what_to_do().empty() ? "" : "; " + e.what_to_do()));
+    if (e.code() == ErrorCode::bad_input) throw UsageError(e.what());
+    throw;
   }
 }
 

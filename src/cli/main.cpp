@@ -21,15 +21,13 @@ int say_interrupted() {
 // What was printed may not have arrived, on a full disk for example.
 int printed(int status, const tessera::cli::Invocation& call) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
-  std::fprintf(stderr, "error: io: cannot write the output: %s\nreproduce: %s\n", std::strerror(errno),
-               call.reproduce().c_str());
-  return tessera::cli::kFailed;
+  return tessera::cli::say_failed(std::string("io: cannot write the output: ") + std::strerror(errno),
+                                  call.reproduce());
 }
 
 int fail(const std::exception& e, const tessera::cli::Invocation& call) {
   if (tessera::interrupted()) return say_interrupted();
-  std::fprintf(stderr, "error: %s\nreproduce: %s\n", e.what(), call.reproduce().c_str());
-  return tessera::cli::kFailed;
+  return tessera::cli::say_failed(e.what(), call.reproduce());
 }
 
 }  // namespace

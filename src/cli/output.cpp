@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/text.h"
+#include "cli/command.h"
 
 namespace tessera::cli {
 namespace {
@@ -47,6 +48,11 @@ void print(std::string_view text) {
 }
 
 void print_json(const Json& json) { print(json.dump(2)); }
+
+int say_failed(const std::string& what, const std::string& command) {
+  std::fprintf(stderr, "error: %s\nreproduce: %s\n", what.c_str(), command.c_str());
+  return kFailed;
+}
 
 std::exception_ptr failure_of(const std::function<void()>& write) {
   try {

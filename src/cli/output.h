@@ -1,4 +1,4 @@
-// Tables and lines on stdout.
+// Tables and lines on stdout; failures on stderr.
 #pragma once
 
 #include <exception>
@@ -26,6 +26,8 @@ class Table {
 
 void print(std::string_view text);  // and a line feed, unless it ends with one
 void print_json(const Json& json);  // indented
+// "error: WHAT" and "reproduce: COMMAND" on stderr. Returns kFailed.
+int say_failed(const std::string& what, const std::string& command);
 // What `write` throws, to be thrown again once the results are printed: they are worth more than their file.
 std::exception_ptr failure_of(const std::function<void()>& write);
 std::string us_text(double us);        // "12.3 us", "4.56 ms"

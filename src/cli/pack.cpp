@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/output.h"
 #include "cli/problems.h"
+#include "core/json_values.h"
 #include "runtime/pack_kernels.h"
 
 namespace tessera::cli {
@@ -98,18 +99,15 @@ int list(const Invocation& call) {
   Json all = Json::array();
   for (const std::string& path : call.words) {
     const auto pack = Pack::open(path);
-    const Json about = pack->describe();
+    Json about = pack->describe();
     Json decided = Json::array();
     Table table({"arch", "units", "problem", "config"});
     for (const PackDecision& d : pack->decisions()) {
-      decided.push(
-          Json::object({{"arch", d.arch}, {"units", d.units}, {"problem", d.problem}, {"config", d.config}}));
+      decided.push(to_json(d));
       table.add({d.arch, std::to_string(d.units), d.problem, d.config});
     }
     if (call.json()) {
-      Json one = about;
-      one.set("decided", std::move(decided));
-      all.push(std::move(one));
+      all.push(std::move(about.set("decided", std::move(decided))));
       continue;
     }
     print(path + ": " + std::to_string(pack->size()) + " kernels for " + about.at("archs").dump() + ", " +
@@ -127,14 +125,11 @@ int check(const Invocation& call) {
   for (const std::string& path : call.words) {
     const auto damaged = Pack::open(path)->damaged();
     good = good && damaged.empty();
-    Json names = Json::array();
-    for (const std::string& d : damaged) names.push(d);
-    all.push(Json::object({{"path", path}, {"damaged", std::move(names)}}));
+    all.push(Json::object({{"path", path}, {"damaged", write_strings(damaged)}}));
     if (!call.json()) print(path + (damaged.empty() ? ": good" : ": damaged: " + join(damaged, " ")));
   }
   if (call.json()) print_json(all);
-  if (!good) std::fprintf(stderr, "error: damaged pack\nreproduce: %s\n", call.reproduce().c_str());
-  return good ? kOk : kFailed;
+  return good ? kOk : say_failed("damaged pack", call.reproduce());
 }
 
 constexpr Action kActions[] = {

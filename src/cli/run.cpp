@@ -53,9 +53,8 @@ int run(const Invocation& call) {
     }
   }
   if (r.verified || call.has("--no-verify")) return kOk;
-  std::fprintf(stderr, "error: wrong result: %s\nreproduce: %s\n", r.verification.failure.c_str(),
-               call.reproduce("run", problem, {"--integers", "--seed"}, to_string(choice.config)).c_str());
-  return kFailed;
+  return say_failed("wrong result: " + r.verification.failure,
+                    call.reproduce("run", problem, {"--integers", "--seed"}, to_string(choice.config)));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ std::vector<int> cores(const std::string& text) {
 
 std::string candidates_word(const Invocation& call, const std::string& otherwise) {
   const std::string text = call.value("--candidates", otherwise);
-  usage([&] { return check_strategy(text), 0; });
+  usage([&] { check_strategy(text); });
   return text;
 }
 

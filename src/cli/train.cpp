@@ -53,14 +53,13 @@ int run(const Invocation& call) {
   if (call.has("--from"))
     o.start = LearnedModel::parse(read_file(call.value("--from")), call.value("--from"));
   const std::string out = call.value("--out", "models/" + scope_of(data).title() + ".model");
-  const std::string folder = std::filesystem::path(out).parent_path();
+  const std::string folder = std::filesystem::path(out).parent_path();  // write_model makes it
   if (folder.empty() || path_exists(folder)) check_writable(out);
   const TrainResult result = train(data, o, [&](int trees, double regret) {
     throw_if_interrupted();
     if (!call.has("--quiet") && trees % 50 == 0)
       std::fprintf(stderr, "training: %d trees, choices lose %.2f%%\n", trees, 100 * regret);
   });
-  if (!folder.empty()) make_directories(folder);
   write_model(result, out);
   if (call.json()) {
     print_json(result.manifest);

@@ -5,6 +5,7 @@
 #include "cli/output.h"
 #include "cli/problems.h"
 #include "cli/sweep_words.h"
+#include "core/json_values.h"
 
 namespace tessera::cli {
 namespace {
@@ -43,8 +44,6 @@ int run(const Invocation& call) {
   for (const auto& [problem, why] : skipped)
     std::fprintf(stderr, "left out: %s: %s\n", problem.c_str(), why.c_str());
   const std::vector<std::string> failed = undecided(rows, decisions, skipped);
-  Json failed_json = Json::array();
-  for (const std::string& problem : failed) failed_json.push(problem);
   if (call.json()) {
     Json list = Json::array();
     for (const TunedDecision& x : decisions)
@@ -52,7 +51,7 @@ int run(const Invocation& call) {
     print_json(Json::object({{"database", call.database()},
                              {"problems", static_cast<int64_t>(rows.size())},
                              {"decisions", std::move(list)},
-                             {"failed", failed_json}}));
+                             {"failed", write_strings(failed)}}));
   } else {
     Table table({"problem", "config", "time"});
     for (const TunedDecision& x : decisions) table.add({x.problem, x.config, us_text(x.us)});
@@ -60,10 +59,9 @@ int run(const Invocation& call) {
     print(std::to_string(decisions.size()) + " decisions in " + call.database());
   }
   if (stop_requested()) return interrupted_status();
-  for (const std::string& problem : failed) {
-    std::fprintf(stderr, "error: device: %s: no configuration ran right\nreproduce: %s\n", problem.c_str(),
-                 call.reproduce("tune", Problem::parse(problem)).c_str());
-  }
+  for (const std::string& problem : failed)
+    say_failed("device: " + problem + ": no configuration ran right",
+               call.reproduce("tune", Problem::parse(problem)));
   return failed.empty() ? kOk : kFailed;
 }
 

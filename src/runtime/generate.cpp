@@ -69,26 +69,28 @@ std::string refusal_text(const GemmView& view, const Row& row, const ArchSpec& a
 // The kernels of one problem: declared exactly (each must be legal), then legal ones that a pattern allows.
 void plan_problem(const Problem& problem, const Registry& wanted, Plan& plan) {
   const GemmView view = lower(problem);
+  const size_t first = plan.rows.size();
+  size_t exact = first;  // rows of this problem that are declared exactly end here
+  const auto planned = [&](const KernelConfig& c) {
+    return std::any_of(plan.rows.begin() + static_cast<std::ptrdiff_t>(first),
+                       plan.rows.begin() + static_cast<std::ptrdiff_t>(exact),
+                       [&](const Row& r) { return r.config == c; });
+  };
   for (const KernelConfig& c : wanted.exact_configs(problem, plan.arch.name)) {
     Row row{c, problem, {}};
     if (const Rule* rule = rejected_by(view, c, plan.arch)) {
       plan.refused.push_back(refusal_text(view, row, plan.arch, *rule));
-    } else if (std::none_of(plan.rows.begin(), plan.rows.end(), [&](const Row& r) {
-                 return r.config == c && r.problem == problem;  // declared twice
-               })) {
+    } else if (!planned(c)) {  // not declared twice
       plan.rows.push_back(std::move(row));
+      exact = plan.rows.size();
     }
   }
-  const size_t exact = plan.rows.size();
   const std::vector<KernelDecl> decls = wanted.all();
   if (std::all_of(decls.begin(), decls.end(), [](const KernelDecl& d) { return d.exact; })) return;
   for (const KernelConfig& c : legal_configs(view, plan.arch)) {
     int priority = 0;
     if (!wanted.find(problem, plan.arch.name, c, &priority)) continue;
-    const bool planned =
-        std::any_of(plan.rows.begin(), plan.rows.begin() + static_cast<std::ptrdiff_t>(exact),
-                    [&](const Row& r) { return r.config == c && r.problem == problem; });
-    if (!planned) plan.rows.push_back({c, problem, {}});
+    if (!planned(c)) plan.rows.push_back({c, problem, {}});
   }
 }
 

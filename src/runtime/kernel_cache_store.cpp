@@ -209,10 +209,14 @@ std::string CacheStore::lock_path(const std::string& entry) const {
   return root_ + kLocks + "/" + entry;
 }
 
+// With no place to keep anything "" + "/failed" would be somebody else's.
+std::vector<std::string> CacheStore::names_in(std::string_view part) const {
+  return root_.empty() ? std::vector<std::string>() : list_directory(root_ + part);
+}
+
 std::vector<CacheStore::Entry> CacheStore::entries() const {
   std::vector<Entry> all;
-  if (root_.empty()) return all;  // nowhere to keep any: "/" is not ours
-  for (const std::string& first : list_directory(root_)) {
+  for (const std::string& first : names_in("")) {
     if (!is_fan_out(first) || is_link(root_ + '/' + first)) continue;
     for (const std::string& second : list_directory(root_ + '/' + first)) {
       const std::string folder = root_ + '/' + first + '/' + second;
@@ -229,8 +233,7 @@ std::vector<CacheStore::Entry> CacheStore::entries() const {
 }
 
 size_t CacheStore::failures() const {
-  if (root_.empty()) return 0;
-  const auto names = list_directory(root_ + kFailed);
+  const auto names = names_in(kFailed);
   return static_cast<size_t>(std::count_if(names.begin(), names.end(), is_failure));
 }
 
@@ -252,12 +255,11 @@ void CacheStore::discard_path(const std::string& path) const {
 }
 
 void CacheStore::sweep() const {
-  if (root_.empty()) return;
-  for (const std::string& name : list_directory(root_ + kScratch)) {
+  for (const std::string& name : names_in(kScratch)) {
     const std::string path = root_ + kScratch + "/" + name;
     if (is_abandoned_temp_dir(path)) remove_all(path);
   }
-  for (const std::string& name : list_directory(root_ + kLocks)) {
+  for (const std::string& name : names_in(kLocks)) {
     const std::string path = root_ + kLocks + "/" + name;
     if (!is_entry(name)) continue;
     // Whoever locks a removed file builds beside another one at worst, and publishing settles that.
@@ -267,11 +269,10 @@ void CacheStore::sweep() const {
 
 std::vector<std::string> CacheStore::failure_files() const {
   std::vector<std::string> files;
-  if (root_.empty()) return files;
-  for (const std::string& name : list_directory(root_ + kFailed)) {
+  for (const std::string& name : names_in(kFailed)) {
     if (is_failure(name)) files.push_back(root_ + kFailed + "/" + name);
   }
-  for (const std::string& name : list_directory(root_ + kScratch)) {
+  for (const std::string& name : names_in(kScratch)) {
     if (name.starts_with("tsr_") && name.ends_with(".log")) files.push_back(root_ + kScratch + "/" + name);
   }
   return files;

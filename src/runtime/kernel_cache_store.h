@@ -78,7 +78,8 @@ class CacheStore {
   std::string path_of(const std::string& entry) const;
   // Of this compiler; with none ("") of any.
   std::vector<std::string> builds_of(const std::string& unit_key, std::string_view compiler) const;
-  std::vector<std::string> failure_files() const;  // and logs
+  std::vector<std::string> names_in(std::string_view part) const;  // of the directory; none without one
+  std::vector<std::string> failure_files() const;                  // and logs
   void forget_old_failures() const;
   void discard_path(const std::string& path) const;
 

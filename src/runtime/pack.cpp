@@ -57,6 +57,10 @@ std::string unit_key(const Source& source) {
                        join(source.flags, "\n"), source.symbol, source.unit});
 }
 
+Json to_json(const PackDecision& d) {
+  return Json::object({{"arch", d.arch}, {"units", d.units}, {"problem", d.problem}, {"config", d.config}});
+}
+
 std::shared_ptr<const Pack> Pack::open(const std::string& path) {
   std::shared_ptr<Pack> pack(new Pack(path, MappedFile::open(path)));
   try {
@@ -183,10 +187,7 @@ void PackWriter::write(const std::string& path) const {
                                  {"checksum", content_hash(k.bytes)}}));
       offset += aligned(k.bytes.size());
     }
-    for (const auto& [key, d] : decisions_) {
-      decisions.push(
-          Json::object({{"arch", d.arch}, {"units", d.units}, {"problem", d.problem}, {"config", d.config}}));
-    }
+    for (const auto& [key, d] : decisions_) decisions.push(to_json(d));
     return Json::object({{"version", kPackVersion},
                          {"abi", kKernelAbi},
                          {"kernels", kernels},

@@ -31,6 +31,7 @@ struct PackDecision {
   std::string problem, config;
   bool operator==(const PackDecision&) const = default;
 };
+Json to_json(const PackDecision& d);
 using PackDecisions = std::map<std::tuple<std::string, int, std::string>, PackDecision>;  // by all but config
 
 // Mapped, immutable, thread-safe.

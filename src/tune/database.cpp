@@ -286,26 +286,22 @@ std::vector<TunedDecision> Database::decisions(const MeasurementFilter& f) const
 }
 
 std::vector<TunedDecision> Database::best(const MeasurementFilter& filter) const {
-  // The latest measurement of a configuration speaks for it, whatever the device's place in the table.
-  std::map<std::tuple<std::string, int, std::string>, int64_t> times;
+  // The latest measurement of a configuration speaks for it, whatever the device's place in the table; one
+  // that is not right has no time.
   std::map<std::tuple<std::string, int, std::string>, std::map<std::string, TunedDecision>> all;
   each(filter, [&](const Measurement& m) {
     const SweepRecord& r = m.record;
     auto& configs = all[{m.device.arch, m.device.units, r.problem}];
-    int64_t& latest = times[{m.device.arch, m.device.units, r.problem + '\n' + r.config}];
-    if (r.time < latest) return;
-    latest = r.time;
-    if (r.outcome == SweepOutcome::ok) {
-      configs[r.config] = {m.device.arch, m.device.units, r.problem, r.config, r.median_us, r.time};
-    } else {
-      configs.erase(r.config);
-    }
+    TunedDecision& there = configs[r.config];
+    if (!there.config.empty() && r.time < there.time) return;
+    const double us = r.outcome == SweepOutcome::ok ? r.median_us : 0;
+    there = {m.device.arch, m.device.units, r.problem, r.config, us, r.time};
   });
   std::vector<TunedDecision> out;
   for (auto& [key, configs] : all) {
     const TunedDecision* best = nullptr;
     for (const auto& [text, d] : configs) {
-      if (!best || d.us < best->us) best = &d;
+      if (d.us > 0 && (!best || d.us < best->us)) best = &d;
     }
     if (best) out.push_back(*best);
   }

@@ -26,16 +26,10 @@ Error failed(const std::string& what, const std::string& path) {
 // All of it or, of a file that nobody else writes, nothing: half a line would spoil the next one.
 void append_all(int fd, std::string_view bytes, const std::string& path) {
   const off_t before = lseek(fd, 0, SEEK_END);
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      const Error error = failed("cannot append to", path);
-      if (before >= 0 && ftruncate(fd, before) != 0) log(LogLevel::debug, "a line of '" + path + "' is torn");
-      throw error;
-    }
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
+  if (write_all(fd, bytes)) return;
+  const Error error = failed("cannot append to", path);
+  if (before >= 0 && ftruncate(fd, before) != 0) log(LogLevel::debug, "a line of '" + path + "' is torn");
+  throw error;
 }
 
 }  // namespace

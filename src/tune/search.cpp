@@ -233,10 +233,11 @@ SearchResult search(const Problem& problem, const SearchOptions& o,
   for (size_t i = 0; i < space.configs.size(); ++i) {
     if (space.us[i] > 0 && (best == space.configs.size() || space.us[i] < space.us[best])) best = i;
   }
-  if (best == space.configs.size() && stop_requested()) throw_if_stopped();
-  if (best == space.configs.size())
+  if (best == space.configs.size()) {
+    throw_if_stopped();
     throw Error(ErrorCode::device,
                 "none of " + std::to_string(result.measured.size()) + " configurations ran right");
+  }
   if (best != 0 && space.us[0] > 0 && !rounds.stopped()) {
     for (const Measurement& m : rounds.measure(space, {0, best})) {
       const size_t i = index_of(space, m.record.config);

@@ -7,6 +7,7 @@
 
 #include "base/fs.h"
 #include "base/text.h"
+#include "core/json_values.h"
 #include "model/features.h"
 #include "tessera/error.h"
 
@@ -269,20 +270,15 @@ TrainResult train(const TrainingData& data, const TrainOptions& o,
   Json folds = Json::object();
   for (Fold f : {Fold::train, Fold::valid, Fold::test})
     folds.set(std::string(to_string(f)), scores(data, f, *model));
-  const auto list = [](const std::vector<std::string>& texts) {
-    Json out = Json::array();
-    for (const std::string& t : texts) out.push(t);
-    return out;
-  };
   return {model, Json::object({{"version", 1},
                                {"arch", data.arch.name},
                                {"units", data.arch.compute_units},
                                {"operation", data.operation},
-                               {"types", list(data.types)},
-                               {"families", list(scope.families)},
+                               {"types", write_strings(data.types)},
+                               {"families", write_strings(scope.families)},
                                {"made", made},
                                {"folds", std::move(folds)},
-                               {"features", list(names)}})};
+                               {"features", write_strings(names)}})};
 }
 
 void write_model(const TrainResult& result, const std::string& path) {

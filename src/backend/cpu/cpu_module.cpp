@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstdlib>
 #include <random>
 
+#include "base/fs.h"
 #include "tessera/error.h"
 
 namespace tessera {
@@ -36,19 +36,11 @@ struct LoadFile {
     if (fd >= 0) {
       path = descriptor_path(fd);
     } else {
-      const char* directory = std::getenv("TMPDIR");
-      path = std::string(directory && *directory ? directory : "/tmp") + "/tessera-kernel-XXXXXX";
+      path = temp_directory() + "/tessera-kernel-XXXXXX";
       fd = mkostemp(path.data(), O_CLOEXEC);
       temporary = true;
     }
-    size_t done = 0;
-    while (fd >= 0 && done < bytes.size()) {
-      const ssize_t wrote = write(fd, bytes.data() + done, bytes.size() - done);
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote <= 0) break;
-      done += static_cast<size_t>(wrote);
-    }
-    complete = fd >= 0 && done == bytes.size();
+    complete = fd >= 0 && write_all(fd, bytes);
   }
   ~LoadFile() {
     if (temporary && fd >= 0) unlink(path.c_str());
