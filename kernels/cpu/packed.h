@@ -30,6 +30,15 @@ struct Packed {
     return (cols + kStep - 1) / kStep * kStep;
   }
 
+  template <int kHeight, int kLive>
+  static TSR_INLINE void clear(U (&acc)[kHeight][kLive], const PackedArgs& p) {
+#pragma GCC unroll 32
+    for (int r = 0; r < kHeight; ++r) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kLive; ++v) acc[r][v] = Multiply::kStarts ? load_whole<U>(p.start + v * L) : U{};
+    }
+  }
+
   // One row tile, its first `skip` rows stored by the tile before, `rows` of it in C. The members of an Ahead
   // come one by one: read back as vectors they would wait for the stores of the tile before.
   template <int kHeight, int kLive, bool kHalf>
@@ -38,11 +47,7 @@ struct Packed {
     constexpr bool kFull = kLive == kVectors && !kHalf;
     Ahead ahead{next, lines, turn};
     U acc[kHeight][kLive];
-#pragma GCC unroll 32
-    for (int r = 0; r < kHeight; ++r) {
-#pragma GCC unroll 8
-      for (int v = 0; v < kLive; ++v) acc[r][v] = Multiply::kStarts ? load_whole<U>(p.start + v * L) : U{};
-    }
+    clear(acc, p);
     const bool whole = kFull && skip == 0 && rows == kHeight && p.cols == Config::tile_n;
     unsigned* const sums =
         whole && p.partial ? static_cast<unsigned*>(p.partial) + row * p.partial_stride : nullptr;
@@ -68,7 +73,7 @@ struct Packed {
     }
     if constexpr (kFull && Store::kBare) {
       if (!partial && rows == kHeight && p.cols == Config::tile_n && p.epilogue->plain)
-        return Store::template store_bare<kHeight>(acc, p, row);
+        return Store::store_bare(acc, Store::place(p, row), Store::stride(p));
     }
     if constexpr (Store::kLeaves) {
       if (!partial && rows == kHeight && p.epilogue->plain)
@@ -98,6 +103,26 @@ struct Packed {
     Store::finish(buffer, p, row, skip, rows);
   }
 
+  // Whole tiles one below the other that ask for nothing ahead and leave their registers for C. With few
+  // steps of k a tile is as fast as the instructions are few that are no products. With many registers there
+  // are fewer tiles, and a loop around them has compilers spill sums.
+  static constexpr bool kRuns = kFewRegisters && Store::kBare && !Config::a_table;
+  static __attribute__((noinline)) void run_of_tiles(const PackedArgs& p, long long count) {
+    const long long a_step = p.a_tile_bytes ? p.a_tile_bytes : kRows * p.a_row_bytes;
+    const long long stride = Store::stride(p);
+    const char* a = static_cast<const char*>(p.a);
+    char* c = Store::place(p, 0);
+    NothingAhead nothing;
+    for (long long row = 0, end = count * kRows; row < end; row += kRows) {
+      U acc[kRows][kVectors];
+      clear(acc, p);
+      Multiply::template multiply<false>(acc, a, p, row, nothing);
+      Store::store_bare(acc, c, stride);
+      a += a_step;
+      c += kRows * stride;
+    }
+  }
+
   // Low tiles have code of their own only where all vectors are live: an edge panel is worth less than its
   // compilation.
   template <int kLive, bool kHalf>
@@ -113,12 +138,21 @@ struct Packed {
     // Each row tile fetches its share of what comes next.
     long long lines = 0, share = 0;
     const long long turns = Multiply::turns_of(p);
-    const long long turn = turns > 0 && (next || p.far_c == kFarFetched) ? Ahead::kTurn : p.steps;
+    const bool asks = turns > 0 && (next || p.far_c == kFarFetched);
+    const long long turn = asks ? Ahead::kTurn : p.steps;
     if (next && turns > 0) {
       lines = p.next_b_bytes / kLineBytes / (turns * (tiles.tall + tiles.low)) + 1;
       share = lines * turns * kLineBytes;
     }
-    for (long long t = 0, row = 0; t < tiles.tall + tiles.low; ++t) {
+    long long t = 0, row = 0;
+    if constexpr (kRuns && kLive == kVectors && !kHalf) {
+      if (!asks && p.far_c == kFarIgnored && !p.partial && p.cols == Config::tile_n && p.epilogue->plain) {
+        t = tiles.tall;
+        run_of_tiles(p, t);
+        row = t * kRows;
+      }
+    }
+    for (; t < tiles.tall + tiles.low; ++t) {
       const int height = t < tiles.tall ? kRows : low;
       long long back = row + height - p.rows;
       if (back < 0) back = 0;

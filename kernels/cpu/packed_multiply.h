@@ -13,10 +13,14 @@ namespace tsr {
 // work would wait behind many requests at once. `lines` of what is read at `next` come into L2; rows of C
 // from c_row on of those that the next tile writes, into L1.
 struct Ahead {
+  static constexpr bool kAny = true;
   static constexpr long long kTurn = 32;
   const char* next;
   long long lines, turn;
   int c_row = 0;
+};
+struct NothingAhead {
+  static constexpr bool kAny = false;
 };
 
 template <class Config>
@@ -146,9 +150,10 @@ struct PackedMultiply {
     }
   }
 
-  template <bool kHalf, int kHeight, int kLive>
+  // `ahead` is an Ahead or NothingAhead.
+  template <bool kHalf, int kHeight, int kLive, class Asked>
   static TSR_INLINE void multiply(U (&acc)[kHeight][kLive], const char* a, const PackedArgs& p, long long row,
-                                  Ahead& ahead) {
+                                  Asked& ahead) {
     const long long row_bytes = kRow ? kRow : p.a_row_bytes, a_step = kStepA ? kStepA : p.a_step_bytes,
                     b_step = kStepB ? kStepB : p.b_step_bytes;
     const char* b = static_cast<const char*>(p.b);
@@ -173,7 +178,8 @@ struct PackedMultiply {
     };
     constexpr int kTurn = kUnroll<kLive>;
     for (long long rest = p.steps; rest > 0;) {
-      long long s = rest < ahead.turn ? rest : ahead.turn;
+      long long s = rest;
+      if constexpr (Asked::kAny) s = least(rest, ahead.turn);
       rest -= s;
       for (; s >= kTurn; s -= kTurn) {
 #pragma GCC unroll 4
@@ -181,7 +187,7 @@ struct PackedMultiply {
         advance(kTurn);
       }
       if (kTurn > 1 && s > 0) step(0, 0);
-      fetch<kHeight>(ahead, p, row);
+      if constexpr (Asked::kAny) fetch<kHeight>(ahead, p, row);
     }
     if constexpr (kWords) {
       if (!p.a_rest) return;

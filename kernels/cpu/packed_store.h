@@ -90,11 +90,18 @@ struct PackedStore {
     }
   }
 
-  // A whole tile. Rows that another tile stores too get the same values twice.
+  // Where in C the columns of row `row` begin, and bytes from one row to the next.
+  static TSR_INLINE long long stride(const PackedArgs& p) {
+    return p.epilogue->c_stride * bytes_of(Config::type_out);
+  }
+  static TSR_INLINE char* place(const PackedArgs& p, long long row) {
+    return static_cast<char*>(p.epilogue->c) + (p.row0 + row) * stride(p) +
+           p.col0 * bytes_of(Config::type_out);
+  }
+
+  // A whole tile at `c`. Rows that another tile stores too get the same values twice.
   template <int kHeight>
-  static TSR_INLINE void store_bare(const U (&acc)[kHeight][kVectors], const PackedArgs& p, long long row) {
-    const long long stride = p.epilogue->c_stride * 4;
-    char* c = static_cast<char*>(p.epilogue->c) + (p.row0 + row) * stride + p.col0 * 4;
+  static TSR_INLINE void store_bare(const U (&acc)[kHeight][kVectors], char* c, long long stride) {
 #pragma GCC unroll 32
     for (int r = 0; r < kHeight; ++r, c += stride) {
 #pragma GCC unroll 8

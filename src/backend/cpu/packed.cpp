@@ -176,7 +176,8 @@ class PackedKernel : public PartKernel {
     const bool keeps_b = plan_.keeps_b(t.m1 - t.m0), first = block.m0 == t.m0;
     const bool whole = plan_.by_blocks && !plan_.b_in_place;  // all panels of the columns are packed first
     if (whole && first) operands_.pack_b_block(b, block.k0, block.depth, n0, n1, packed);
-    const bool ahead = view_.b_prepacked || (keeps_b && !plan_.b_in_place && (!first || plan_.by_blocks));
+    const bool ahead = (view_.b_prepacked || (keeps_b && !plan_.b_in_place && (!first || plan_.by_blocks))) &&
+                       !plan_.many_short_tiles(block.rows(), args.steps);
     for (int64_t n = n0, end; n < n1; n = end) {
       args.cols = plan_.panel_cols(n, n1);
       args.col0 = n;

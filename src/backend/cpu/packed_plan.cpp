@@ -61,6 +61,7 @@ PackedPlan::PackedPlan(const GemmView& view, const KernelConfig& config, const I
   fetches_a = far_a(view, arch);
   evens = inst.name == "dpbf16" && inst.n == kLanes && tile_m < kSumsInFlight && tile_n > 2 * kLanes &&
           copies_b && !b_in_place && !by_blocks && !buffers_c;
+  few_registers = arch.vector_registers <= 16;
   choose_rows(view, config, arch);
   choose_cols(view, config, arch);
   strip = cols;

@@ -44,6 +44,7 @@ struct PackedPlan {
   bool fetches_b;      // what the next one is packed from is fetched while one is used
   bool fetches_a;      // the next block's rows of A are fetched while the last panel of one is used
   bool evens;          // panel_cols shares columns out
+  bool few_registers;  // of vectors: 16
   bool one_block;      // nothing is copied and no sums are kept: a run needs no workspace
   int64_t grid_m = 1;  // pieces of the rows
   std::vector<PackedTask> tasks;               // piece by piece
@@ -78,6 +79,11 @@ struct PackedPlan {
     const int64_t left = end - begin;
     const bool shares = evens && left > tile_n && left <= tile_n + kLanes;
     return shares ? round_up(left / 2, kLanes) : std::min<int64_t>(tile_n, left);
+  }
+  // Whether so many rows meet a panel of so few steps that to bring the panel is a small part of what they
+  // take: where registers are few, tiles that ask for nothing ahead are faster.
+  bool many_short_tiles(int64_t block_rows, int64_t steps) const {
+    return few_registers && block_rows >= 32 * tile_m && steps <= 64;
   }
   // Whether the panels of a block are kept for its other rows.
   bool keeps_b(int64_t task_rows) const { return by_blocks || task_rows > rows; }
