@@ -74,6 +74,18 @@ TEST_P(PackedTest, BlocksAndPartsOfK) {
   }
 }
 
+// Runs of whole tiles in one call, in the first block of rows, in later ones and behind their last tile.
+TEST_P(PackedTest, ManyTilesOfFewSteps) {
+  for (const char* sizes : {"m=128 n=67 k=1", "m=131 n=64 k=33", "m=301 n=67 k=64"}) {
+    for (const char* more : {"pack_a=1", "block=132x0x0 pack_a=1"}) {
+      for (const char* prepack : {"", "prepack=b"}) {
+        expect_right(GetParam().arch, config(4, 2, std::string(more) + (*prepack ? " preshuffle=1" : "")),
+                     problem(sizes, "rcr", prepack));
+      }
+    }
+  }
+}
+
 TEST_P(PackedTest, ReadsAInPlaceWhereItCan) {
   for (const char* layout : kLayouts) {
     for (const char* sizes : {"m=4 n=16 k=4", "m=7 n=33 k=64", "m=22 n=70 k=128"}) {
