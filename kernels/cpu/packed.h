@@ -62,14 +62,14 @@ struct Packed {
     if constexpr (kFull) {
       if (sums) {
         if (!p.first) Store::template add_sums<kHeight>(acc, sums, p.partial_stride);
-        if (!p.last) return Store::template store_sums<kHeight>(acc, sums, p.partial_stride);
+        if (!p.last) return Store::store_bare(acc, reinterpret_cast<char*>(sums), p.partial_stride * 4);
         partial = false;
       }
     }
     if constexpr (kFull && Store::kStreams) {
       if (p.far_c == kFarStreamed && !partial && rows == kHeight && p.cols == Config::tile_n &&
           p.epilogue->plain && Store::rows_are_lines(p))
-        return Store::template stream_tile<kHeight>(acc, p, row);
+        return Store::stream_tile(acc, Store::place(p, row), Store::stride(p));
     }
     if constexpr (kFull && Store::kBare) {
       if (!partial && rows == kHeight && p.cols == Config::tile_n && p.epilogue->plain)

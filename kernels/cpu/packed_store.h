@@ -57,24 +57,33 @@ struct PackedStore {
       for (int v = 0; v < kVectors; ++v) acc[r][v] = sum_of(acc[r][v], load_whole<U>(sums + v * L));
     }
   }
-  template <int kHeight>
-  static TSR_INLINE void store_sums(const U (&acc)[kHeight][kVectors], unsigned* sums, long long stride) {
-#pragma GCC unroll 32
-    for (int r = 0; r < kHeight; ++r, sums += stride) {
-#pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) store_whole(sums + v * L, acc[r][v]);
-    }
-  }
   static TSR_INLINE U sum_of(U x, U y) {
     return E::kIntAcc ? x + y : as_bits<L>(as_float<L>(x) + as_float<L>(y));
   }
 
-  // A whole tile. Rows that another tile stores too get the same values twice.
+  // Where in C the columns of row `row` begin, and bytes from one row to the next.
+  static TSR_INLINE long long stride(const PackedArgs& p) {
+    return p.epilogue->c_stride * bytes_of(Config::type_out);
+  }
+  static TSR_INLINE char* place(const PackedArgs& p, long long row) {
+    return static_cast<char*>(p.epilogue->c) + (p.row0 + row) * stride(p) +
+           p.col0 * bytes_of(Config::type_out);
+  }
+
+  // A whole tile as it is, to C or to the sums. Rows that another tile stores too get the same values twice.
   template <int kHeight>
-  static TSR_INLINE void stream_tile(const U (&acc)[kHeight][kVectors], const PackedArgs& p, long long row) {
+  static TSR_INLINE void store_bare(const U (&acc)[kHeight][kVectors], char* to, long long stride) {
+#pragma GCC unroll 32
+    for (int r = 0; r < kHeight; ++r, to += stride) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) store_whole(to + v * L * 4, acc[r][v]);
+    }
+  }
+
+  // The same past the caches, converted to C's type.
+  template <int kHeight>
+  static TSR_INLINE void stream_tile(const U (&acc)[kHeight][kVectors], char* c, long long stride) {
     constexpr int kSize = bytes_of(Config::type_out);
-    const long long stride = p.epilogue->c_stride * kSize;
-    char* c = static_cast<char*>(p.epilogue->c) + (p.row0 + row) * stride + p.col0 * kSize;
 #pragma GCC unroll 32
     for (int r = 0; r < kHeight; ++r, c += stride) {
 #pragma GCC unroll 8
@@ -87,25 +96,6 @@ struct PackedStore {
           stream_whole(c + v * L * kSize, float_to_half(as_float<L>(acc[r][v])));
         }
       }
-    }
-  }
-
-  // Where in C the columns of row `row` begin, and bytes from one row to the next.
-  static TSR_INLINE long long stride(const PackedArgs& p) {
-    return p.epilogue->c_stride * bytes_of(Config::type_out);
-  }
-  static TSR_INLINE char* place(const PackedArgs& p, long long row) {
-    return static_cast<char*>(p.epilogue->c) + (p.row0 + row) * stride(p) +
-           p.col0 * bytes_of(Config::type_out);
-  }
-
-  // A whole tile at `c`. Rows that another tile stores too get the same values twice.
-  template <int kHeight>
-  static TSR_INLINE void store_bare(const U (&acc)[kHeight][kVectors], char* c, long long stride) {
-#pragma GCC unroll 32
-    for (int r = 0; r < kHeight; ++r, c += stride) {
-#pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) store_whole(c + v * L * 4, acc[r][v]);
     }
   }
 

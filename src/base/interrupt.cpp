@@ -50,6 +50,8 @@ void handle(int signal, void (*handler)(int)) {
   sigaction(signal, &action, nullptr);
 }
 
+[[noreturn]] void call_off() { throw Error(ErrorCode::interrupted, "called off before it was done"); }
+
 }  // namespace
 
 void catch_interrupts() {
@@ -78,12 +80,12 @@ void set_interrupted(bool value) { stop = value; }
 void finish_step_on_interrupt() { finish_step = true; }
 bool stop_requested() { return requested || stop; }
 
-void throw_if_stopped() {
-  if (interrupted() || stop_requested()) throw Error(ErrorCode::interrupted, "called off before it was done");
+void throw_if_interrupted() {
+  if (interrupted()) call_off();
 }
 
-void throw_if_interrupted() {
-  if (interrupted()) throw_if_stopped();
+void throw_if_stopped() {
+  if (interrupted() || stop_requested()) call_off();
 }
 
 }  // namespace tessera

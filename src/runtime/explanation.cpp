@@ -1,5 +1,7 @@
 #include "runtime/explanation.h"
 
+#include "core/json_values.h"
+
 namespace tessera {
 
 Json explanation_json(const Problem& problem, std::string_view arch, const Explanation& e,
@@ -33,8 +35,6 @@ Json explanation_json(const Problem& problem, std::string_view arch, const Expla
 }
 
 Json correction_json(const Problem& problem, std::string_view arch, const Correction& c) {
-  Json changes = Json::array();
-  for (const std::string& change : c.changes) changes.push(change);
   return Json::object({{"problem", to_string(problem)},
                        {"arch", arch},
                        {"config", to_string(c.config)},
@@ -42,7 +42,7 @@ Json correction_json(const Problem& problem, std::string_view arch, const Correc
                        {"rule", c.legal() ? Json() : Json(c.rule)},
                        {"reason", c.legal() ? Json() : Json(c.reason)},
                        {"suggestion", c.nearest ? Json(to_string(*c.nearest)) : Json()},
-                       {"changes", std::move(changes)}});
+                       {"changes", write_strings(c.changes)}});
 }
 
 }  // namespace tessera

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "codegen/render.h"
 #include "core/family.h"
+#include "core/json_values.h"
 #include "runtime/kernel_set.h"
 #include "space/rules.h"
 #include "space/space.h"
@@ -96,14 +97,12 @@ void plan_problem(const Problem& problem, const Registry& wanted, Plan& plan) {
 
 Json manifest_row(const Row& row, const Source& source) {
   const GemmView view = lower(row.problem);
-  Json flags = Json::array();
-  for (const std::string& flag : source.flags) flags.push(flag);
   std::string dtype(to_string(row.problem.a));
   if (row.problem.b != row.problem.a) dtype += 'x' + std::string(to_string(row.problem.b));
   return Json::object({{"config", to_string(row.config)},
                        {"symbol", source.symbol},
                        {"file", source.symbol + ".cpp"},
-                       {"flags", flags},
+                       {"flags", write_strings(source.flags)},
                        {"dtype", dtype},
                        {"out", to_string(row.problem.out)},
                        {"d", to_string(row.problem.d)},
@@ -274,18 +273,17 @@ GenerateResult generate(const GenerateOptions& options,
     if (progress) progress(done, plan.rows.size(), source.symbol);
   });
 
-  Json flags = Json::array(), kernels = Json::array();
-  if (plan.arch.backend == BackendKind::cpu) {
-    for (const std::string& flag : cpp_code_flags()) flags.push(flag);
-  }
-  for (const std::string& flag : plan.arch.compile_flags) flags.push(flag);
+  std::vector<std::string> flags;
+  if (plan.arch.backend == BackendKind::cpu) flags = cpp_code_flags();
+  flags.insert(flags.end(), plan.arch.compile_flags.begin(), plan.arch.compile_flags.end());
+  Json kernels = Json::array();
   for (Json& row : rows) kernels.push(std::move(row));
   const Json manifest = Json::object({{"version", kManifestVersion},
                                       {"abi", kKernelAbi},
                                       {"arch", plan.arch.name},
                                       {"variant", options.variant},
                                       {"set", options.set},
-                                      {"compile_flags", flags},
+                                      {"compile_flags", write_strings(flags)},
                                       {"kernels", kernels}});
   write_shared(temp.path() + "/manifest.json", manifest.dump(1) + '\n');
   write_shared(temp.path() + "/kernels.h", header_text(symbols));

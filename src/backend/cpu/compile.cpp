@@ -130,9 +130,12 @@ CppCompiler with_command(std::vector<std::string> command, const std::string& pa
       join(command, "\n") + '\n' + std::to_string(stamp.modified_ns) + user_cache_directory();
   std::lock_guard lock(mutex);
   auto known = identities.find(key);
-  if (known == identities.end()) { known = identities.emplace(key, identity_of(command, stamp)).first; }
-  const std::string flags = join(own_flags(is_gcc(known->second)), " ");
-  found.identity = known->second + "; flags " + content_hash(flags).substr(0, 8);
+  if (known == identities.end()) {
+    const std::string compiler = identity_of(command, stamp);
+    const std::string flags = content_hash(join(own_flags(is_gcc(compiler)), " "));
+    known = identities.emplace(key, compiler + "; flags " + flags.substr(0, 8)).first;
+  }
+  found.identity = known->second;
   found.file = path + ' ' + text_of(stamp);
   found.command = std::move(command);
   return found;
