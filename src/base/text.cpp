@@ -78,15 +78,6 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
-std::string join(const std::vector<std::string>& pieces, std::string_view separator) {
-  std::string out;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    if (i) out += separator;
-    out += pieces[i];
-  }
-  return out;
-}
-
 std::optional<int64_t> parse_int(std::string_view text) { return parse_whole<int64_t>(text); }
 std::optional<double> parse_number(std::string_view text) { return finite(parse_whole<double>(text)); }
 std::optional<float> parse_float(std::string_view text) { return finite(parse_whole<float>(text)); }

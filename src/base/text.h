@@ -12,7 +12,17 @@ namespace tessera {
 std::vector<std::string_view> split(std::string_view text, char separator);  // "" gives one empty piece
 std::vector<std::string_view> split_words(std::string_view text);  // by white space, no empty pieces
 std::string_view trim(std::string_view text);
-std::string join(const std::vector<std::string>& pieces, std::string_view separator);
+template <class Pieces = std::vector<std::string>>  // a range of strings or views
+std::string join(const Pieces& pieces, std::string_view separator) {
+  std::string out;
+  bool first = true;
+  for (const auto& piece : pieces) {
+    if (!first) out += separator;
+    out += piece;
+    first = false;
+  }
+  return out;
+}
 
 std::optional<int64_t> parse_int(std::string_view text);
 std::optional<double> parse_number(std::string_view text);  // finite only

@@ -25,7 +25,11 @@ enum class Complete : int {
   peer,
   set,
   variant,
-  device
+  device,
+  stage,
+  outcome,
+  fold,
+  strategy
 };
 
 struct Option {

@@ -10,7 +10,10 @@
 #include "tessera/dispatcher.h"
 #include "tessera/problem.h"
 #include "tune/peer.h"
+#include "tune/search.h"
 #include "tune/suite.h"
+#include "tune/sweep_record.h"
+#include "tune/training_data.h"
 
 namespace tessera::cli {
 namespace {
@@ -21,6 +24,11 @@ struct Script {
   std::string (*make)();
 };
 
+std::vector<std::string> listed(const std::string& names) {
+  const auto words = split_words(names);
+  return {words.begin(), words.end()};
+}
+
 std::vector<std::string> words_of(Complete what) {
   std::vector<std::string> out;
   switch (what) {
@@ -28,16 +36,8 @@ std::vector<std::string> words_of(Complete what) {
     case Complete::arch:
       for (const ArchSpec& a : all_archs()) out.push_back(a.name);
       return out;
-    case Complete::dtype: {
-      const std::string names = dtype_names();
-      for (std::string_view t : split_words(names)) out.emplace_back(t);
-      out.emplace_back("u8xi8");
-      return out;
-    }
-    case Complete::layout:
-      for (const Layout l : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr})
-        out.emplace_back(to_string(l));
-      return out;
+    case Complete::dtype: return listed(dtype_names() + " u8xi8");
+    case Complete::layout: return listed(layout_names(Op::gemm));
     case Complete::policy:
       out = policy_names();
       std::erase(out, "callback");  // of programs only
@@ -58,9 +58,25 @@ std::vector<std::string> words_of(Complete what) {
       out = {"cpu", "cpu:1", "cuda:0"};
       for (const ArchSpec& a : all_archs()) out.push_back("null:" + a.name);
       return out;
+    case Complete::stage: return {"compile", "measure", "all"};
+    case Complete::outcome: return {sweep_outcome_names().begin(), sweep_outcome_names().end()};
+    case Complete::fold: return {fold_names().begin(), fold_names().end()};
+    case Complete::strategy:
+      for (const SearchStrategy& s : search_strategies()) out.emplace_back(s.name);
+      return out;
     case Complete::peer: return {"onednn", "openblas", "blis", "libxsmm"};
     default: return out;
   }
+}
+
+// A key of a problem whose values are words to choose from.
+struct Key {
+  std::string name;
+  std::vector<std::string> values;
+};
+std::vector<Key> problem_keys() {
+  return {{"dtype", words_of(Complete::dtype)},
+          {"layout", listed(layout_names(Op::gemm) + ' ' + layout_names(Op::conv_fwd))}};
 }
 
 bool completes_files(Complete what) {
@@ -97,13 +113,27 @@ std::vector<std::string> arguments_of(const Command& c) {
   return out;
 }
 
+// The same for shells to which KEY=VALUE is one word.
+std::vector<std::string> whole_arguments_of(const Command& c) {
+  std::vector<std::string> out = arguments_of(c);
+  if (c.complete != Complete::problem) return out;
+  for (const Key& k : problem_keys()) {
+    for (const std::string& value : k.values) out.push_back(k.name + '=' + value);
+  }
+  return out;
+}
+
 std::string bash() {
   std::string out =
       "# bash completion of tessera\n"
       "_tessera() {\n"
       "  local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"${COMP_WORDS[COMP_CWORD-1]}\" verb=\"\" i\n"
       "  COMPREPLY=()\n"
-      "  [ \"$cur\" = \"=\" ] && cur=\"\"\n"
+      // An equals sign is a word of its own: dtype = f32.
+      "  local key=\"\"\n"
+      "  [ \"$prev\" = \"=\" ] && key=\"${COMP_WORDS[COMP_CWORD-2]}\"\n"
+      "  [ \"$cur\" = \"=\" ] && key=\"$prev\" cur=\"\"\n"
+      "  case \"$key\" in -*) prev=\"$key\" ;; esac\n"
       // A colon is a word of its own: null : ARCH.
       "  local head=\"\" at=$COMP_CWORD\n"
       "  [ \"$cur\" = \":\" ] && { cur=\"\"; at=$((at + 1)); prev=\":\"; }\n"
@@ -143,8 +173,12 @@ std::string bash() {
     out += "        " + std::string(c->name) + ") words=\"" + spaced(words) + "\"" +
            (completes_files(c->complete) ? " files=-f" : "") + " ;;\n";
   }
+  out +=
+      "      esac ;;\n"
+      "  esac\n"
+      "  case \"$key\" in\n";
+  for (const Key& k : problem_keys()) out += "    " + k.name + ") words=\"" + spaced(k.values) + "\" ;;\n";
   return out +
-         "      esac ;;\n"
          "  esac\n"
          "  COMPREPLY=($(compgen $files -W \"$words\" -- \"$head$cur\"))\n"
          "  [ -n \"$head\" ] && [ ${#COMPREPLY[@]} -gt 0 ] && COMPREPLY=(\"${COMPREPLY[@]#\"$head\"}\")\n"
@@ -215,7 +249,7 @@ std::string zsh() {
     out += "    " + std::string(c->name) + ")\n      _arguments";
     for (const Option& o : options_of(*c)) out += " \\\n        " + zsh_option(o);
     const std::string arguments =
-        completes_files(c->complete) && c->actions.empty() ? "_files" : "(" + spaced(arguments_of(*c)) + ")";
+        completes_files(c->complete) && c->actions.empty() ? "_files" : "(" + spaced(whole_arguments_of(*c)) + ")";
     out += " \\\n        " + single_quoted("*:argument:" + arguments) + " ;;\n";
   }
   return out + "  esac\n}\n_tessera \"$@\"\n";
@@ -251,7 +285,7 @@ std::string fish() {
     out += "complete -c tessera -n 'not __tessera_verb >/dev/null' -a " + std::string(c->name) + " -d " +
            single_quoted(c->summary) + "\n";
     const std::string here = "complete -c tessera -n '__tessera_verb_is " + std::string(c->name) + "'";
-    const std::string words = spaced(arguments_of(*c));
+    const std::string words = spaced(whole_arguments_of(*c));
     if (!words.empty()) out += here + " -a " + single_quoted(words) + "\n";
     if (completes_files(c->complete)) out += here + " -F\n";
     for (const Option& o : options_of(*c)) {

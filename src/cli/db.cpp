@@ -17,7 +17,7 @@ constexpr Option kOptions[] = {
     of(kFiltered, {"--arch", "GLOB", "only what is about this architecture", Complete::arch}),
     of(kFiltered, {"--problem", "GLOB", "only what is about these problems"}),
     of(kFiltered, {"--config-is", "GLOB", "only what is about these configurations"}),
-    of("export query best", {"--outcome", "OUTCOME", "only measurements that ended so"}),
+    of("export query best", {"--outcome", "OUTCOME", "only measurements that ended so", Complete::outcome}),
     of("query", {"--limit", "N", "so many rows (20 in the table, all in JSON)"}),
     of("best", {"--decide", "", "store them as decisions"}),
     of("decisions", {"--forget", "", "delete those shown"}),

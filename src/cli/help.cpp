@@ -1,5 +1,7 @@
 #include "cli/help.h"
 
+#include <algorithm>
+
 #include "cli/invocation.h"
 #include "cli/output.h"
 
@@ -22,13 +24,17 @@ int run(const Invocation& call) {
     print(overview());
     return kOk;
   }
-  call.no_more_words(1);
   const Command* c = find_command(call.words[0]);
   if (!c) {
     std::vector<std::string> names;
     for (const Command* known : commands()) names.emplace_back(known->name);
     throw UsageError("unknown command '" + call.words[0] + "'" + did_you_mean(call.words[0], names));
   }
+  // What an action does is said with its command.
+  const bool of_action = call.words.size() > 1 && std::ranges::any_of(c->actions, [&](const Action& a) {
+    return !a.hidden && a.name == call.words[1];
+  });
+  call.no_more_words(of_action ? 2 : 1);
   print(help_text(*c));
   return kOk;
 }
@@ -87,7 +93,7 @@ std::string overview() {
 }
 
 const Command help_command{.name = "help",
-                           .words = "[COMMAND]",
+                           .words = "[COMMAND [ACTION]]",
                            .summary = "this text, or help of a command",
                            .options = {},
                            .run = run,

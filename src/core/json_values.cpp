@@ -46,9 +46,7 @@ double read_number(const Json& j, double low) {
 int read_word(const Json& j, std::span<const std::string_view> names) {
   auto found = std::find(names.begin(), names.end(), j.as_string());
   if (found != names.end()) return static_cast<int>(found - names.begin());
-  std::string all;
-  for (auto name : names) all += (all.empty() ? "" : " ") + std::string(name);
-  bad_value("unknown word '" + j.as_string() + "'", "one of " + all);
+  bad_value("unknown word '" + j.as_string() + "'", "one of " + join(names, " "));
 }
 
 std::vector<std::string> read_strings(const Json& j) {

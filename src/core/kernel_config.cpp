@@ -21,6 +21,8 @@ constexpr std::string_view kSchedulers[] = {"none", "intrawave", "interwave"};
 constexpr std::string_view kStores[] = {"direct", "cshuffle"};
 constexpr std::string_view kRasters[] = {"along_n", "along_m"};
 
+constexpr int kMostOfKnob = 1 << 24;
+
 constexpr std::span<const std::string_view> names_of(std::string_view field) {
   if (field == "family") return kFamilyNames;
   if (field == "pipeline") return kPipelines;
@@ -65,6 +67,25 @@ bool parse_group(KernelConfig& c, KeyGroup g, std::string_view text) {
   return true;
 }
 
+// For one who mistyped `key`.
+std::string known_knobs(std::string_view key) {
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < std::size(kFields); i = group_end(i)) {
+    if (kFields[i].names.data() != kFamilyNames) keys.emplace_back(kFields[i].key);
+  }
+  const std::string hint = nearest(key, keys);
+  return hint.empty() ? "knobs are " + join(keys, " ") : "did you mean '" + hint + "='?";
+}
+
+// What a knob takes.
+std::string value_form(KeyGroup g) {
+  const ConfigField& first = kFields[g.first];
+  if (!first.names.empty()) return "one of " + join(first.names, " ");
+  const size_t numbers = g.last - g.first;
+  return (numbers == 1 ? "one number" : std::to_string(numbers) + " numbers joined by 'x', each") +
+         " from 0 to " + std::to_string(kMostOfKnob);
+}
+
 }  // namespace
 
 std::span<const ConfigField> config_fields() { return kFields; }
@@ -85,7 +106,7 @@ std::string value_text(const ConfigField& f, int value) {
 std::optional<int> parse_value(const ConfigField& f, std::string_view text) {
   if (f.names.empty()) {
     auto v = parse_int(text);
-    if (!v || *v < 0 || *v > (1 << 24)) return std::nullopt;
+    if (!v || *v < 0 || *v > kMostOfKnob) return std::nullopt;
     return static_cast<int>(*v);
   }
   auto found = std::find(f.names.begin(), f.names.end(), text);
@@ -100,9 +121,9 @@ std::optional<KernelConfig> KernelConfig::parse(std::string_view text, std::stri
   KernelConfig c;
   auto family = words.empty() ? std::nullopt : parse_family(words[0]);
   if (!family) {
-    std::string names;
-    for (auto name : kFamilyNames) names += " " + std::string(name);
-    *why = "a config begins with its family, one of" + names;
+    const std::string hint = words.empty() ? "" : nearest(words[0], {kFamilyNames, std::end(kFamilyNames)});
+    *why = "a config begins with its family" +
+           (hint.empty() ? ", one of " + join(kFamilyNames, " ") : "; did you mean '" + hint + "'?");
     return std::nullopt;
   }
   c.family = static_cast<int>(*family);
@@ -112,7 +133,7 @@ std::optional<KernelConfig> KernelConfig::parse(std::string_view text, std::stri
     std::string_view key = words[i].substr(0, equals);
     auto group = find_key(key);
     if (!group || equals == words[i].npos) {
-      *why = "unknown knob '" + std::string(words[i]) + "' in the config";
+      *why = "unknown knob '" + std::string(words[i]) + "' in the config; " + known_knobs(key);
       return std::nullopt;
     }
     if (std::find(seen.begin(), seen.end(), key) != seen.end()) {
@@ -121,7 +142,7 @@ std::optional<KernelConfig> KernelConfig::parse(std::string_view text, std::stri
     }
     seen.push_back(key);
     if (!parse_group(c, *group, words[i].substr(equals + 1))) {
-      *why = "bad value in '" + std::string(words[i]) + "'";
+      *why = "bad value in '" + std::string(words[i]) + "': " + value_form(*group);
       return std::nullopt;
     }
   }

@@ -44,8 +44,7 @@ void parse_layout(Problem& p, std::string_view text) {
   for (size_t i = 0; i < kLayouts.size(); ++i) {
     if (text == kLayouts[i]) return void(p.layout = static_cast<Layout>(i));
   }
-  bad_value("unknown layout '" + std::string(text) + "'",
-            is_conv(p.op) ? "channels_last or channels_first" : "one of rcr rrr crr ccr");
+  bad_value("unknown layout '" + std::string(text) + "'", "one of " + layout_names(p.op));
 }
 
 int64_t parse_size(std::string_view text) {
@@ -215,12 +214,10 @@ std::string types_text(const Problem& p) {
 }
 
 Op parse_op(std::string_view word) {
-  std::string names;
   for (size_t i = 0; i < kOps.size(); ++i) {
     if (word == kOps[i]) return static_cast<Op>(i);
-    names += (i ? " " : "") + std::string(kOps[i]);
   }
-  bad_value("unknown operation '" + std::string(word) + "'", "one of " + names);
+  bad_value("unknown operation '" + std::string(word) + "'", "one of " + join(kOps, " "));
 }
 
 bool is_op(std::string_view word) { return std::find(kOps.begin(), kOps.end(), word) != kOps.end(); }
@@ -232,6 +229,14 @@ std::vector<std::string> problem_words() {
     if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(std::move(word));
   }
   return words;
+}
+
+std::string layout_names(Op op) {
+  std::vector<std::string_view> names;
+  for (size_t i = 0; i < kLayouts.size(); ++i) {
+    if (is_conv(op) == is_conv(static_cast<Layout>(i))) names.push_back(kLayouts[i]);
+  }
+  return join(names, " ");
 }
 
 std::string_view to_string(Layout layout) { return kLayouts[static_cast<size_t>(layout)]; }

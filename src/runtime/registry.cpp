@@ -60,12 +60,11 @@ bool matches_some_dtype(std::string_view pattern) {
   return false;
 }
 
+std::string all_layouts() { return layout_names(Op::gemm) + ' ' + layout_names(Op::conv_fwd); }
+
 bool matches_some_layout(std::string_view pattern) {
-  for (Layout l :
-       {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr, Layout::channels_last, Layout::channels_first}) {
-    if (glob_match(pattern, to_string(l))) return true;
-  }
-  return false;
+  const std::string names = all_layouts();
+  return std::ranges::any_of(split_words(names), [&](std::string_view l) { return glob_match(pattern, l); });
 }
 
 // A pattern that nothing can ever match is a slip. Architectures may be others than this library has, so
@@ -76,7 +75,7 @@ void check_patterns(const KernelDecl& d) {
                 "types are " + dtype_names());
   if (!matches_some_layout(d.layout))
     throw Error(ErrorCode::bad_input, "layout pattern '" + d.layout + "' matches no layout",
-                "layouts are rcr rrr crr ccr channels_last channels_first");
+                "layouts are " + all_layouts());
   const bool is_name = d.arch.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_*?") == d.arch.npos;
   if (d.arch.empty() || !is_name)
     throw Error(ErrorCode::bad_input, "arch pattern '" + d.arch + "' can name no architecture");

@@ -1,5 +1,6 @@
 #include "tune/sweep_record.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/fs.h"
@@ -28,15 +29,16 @@ int faults_of(const SweepRecord& r) {
 
 }  // namespace
 
+std::span<const std::string_view> sweep_outcome_names() { return kOutcomes; }
+
 std::string_view to_string(SweepOutcome o) { return kOutcomes[static_cast<size_t>(o)]; }
 
 SweepOutcome parse_sweep_outcome(std::string_view text) {
-  std::string names;
-  for (size_t i = 0; i < kOutcomes.size(); ++i) {
-    if (kOutcomes[i] == text) return static_cast<SweepOutcome>(i);
-    names += (i ? " " : "") + std::string(kOutcomes[i]);
-  }
-  throw Error(ErrorCode::bad_input, "unknown outcome '" + std::string(text) + "'", "one of " + names);
+  const auto* found = std::ranges::find(kOutcomes, text);
+  if (found == kOutcomes.end())
+    throw Error(ErrorCode::bad_input, "unknown outcome '" + std::string(text) + "'",
+                "one of " + join(kOutcomes, " "));
+  return static_cast<SweepOutcome>(found - kOutcomes.begin());
 }
 
 Json to_json(const SweepRecord& r) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,6 +24,7 @@ enum class SweepOutcome : int {
 inline constexpr size_t kSweepOutcomes = static_cast<size_t>(SweepOutcome::quarantined) + 1;
 std::string_view to_string(SweepOutcome o);
 SweepOutcome parse_sweep_outcome(std::string_view text);  // Error(bad_input) with the known words
+std::span<const std::string_view> sweep_outcome_names();
 
 struct SweepRecord {
   std::string problem, config;  // text forms

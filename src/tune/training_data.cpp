@@ -79,12 +79,14 @@ std::string times_text(const std::vector<KernelConfig>& configs, const std::vect
 
 }  // namespace
 
+std::span<const std::string_view> fold_names() { return kFolds; }
+
 std::string_view to_string(Fold f) { return kFolds[static_cast<size_t>(f)]; }
 
 Fold parse_fold(std::string_view text) {
   const auto* found = std::find(std::begin(kFolds), std::end(kFolds), text);
   if (found == std::end(kFolds))
-    throw Error(ErrorCode::bad_input, "unknown fold '" + std::string(text) + "'", "one of train valid test");
+    throw Error(ErrorCode::bad_input, "unknown fold '" + std::string(text) + "'", "one of " + join(kFolds, " "));
   return static_cast<Fold>(found - std::begin(kFolds));
 }
 

@@ -1,7 +1,9 @@
 // Measurements as a model is trained and judged on them: by problem, and by the network family it comes from.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/arch_spec.h"
@@ -15,6 +17,7 @@ namespace tessera {
 enum class Fold : int { train, valid, test };
 std::string_view to_string(Fold f);
 Fold parse_fold(std::string_view text);  // Error(bad_input) for another word
+std::span<const std::string_view> fold_names();
 Fold fold_of(const Problem& p);
 
 // The first piece of the name that the suites have for the shape, whatever its element types; "" when they

@@ -312,6 +312,15 @@ TEST(Cli, CompletionKnowsValuesAndVerbs) {
   EXPECT_EQ(completed({"generate", "--devi"}), "  \n");
   EXPECT_EQ(completed({"run", "gemm", "stride_"}), " stride_a= stride_b= stride_c= \n");
   EXPECT_EQ(completed({"run", "--policy", "model"}), " model model_topk \n");
+  EXPECT_EQ(completed({"run", "--policy", "=", "model"}), " model model_topk \n");
+  EXPECT_EQ(completed({"run", "gemm", "m", "=", "4", "dtype", "=", "b"}), " bf16 \n");
+  EXPECT_EQ(completed({"run", "gemm", "layout", "="}), " rcr rrr crr ccr channels_last channels_first \n");
+  EXPECT_EQ(completed({"sweep", "run", "mine", "--stage", "com"}), " compile \n");
+  EXPECT_EQ(completed({"sweep", "run", "mine", "--retry", "time"}), " timed_out \n");
+  EXPECT_EQ(completed({"evaluate", "--fold", "tr"}), " train \n");
+  EXPECT_EQ(completed({"search", "--strategy", "evo"}), " evolution \n");
+  for (const char* shell : {"completion zsh", "completion fish"})
+    EXPECT_TRUE(has(text_of(shell), "layout=channels_last") && has(text_of(shell), "dtype=u8xi8")) << shell;
 }
 
 }  // namespace

@@ -92,6 +92,11 @@ TEST(KernelConfig, RefusesWithTheReason) {
   EXPECT_NE(refusal("").find("begins with its family"), std::string::npos);
   EXPECT_NE(refusal("cpu_fast tile=6x64").find("begins with its family"), std::string::npos);
   EXPECT_NE(refusal("tile=6x64").find("begins with its family"), std::string::npos);
+  EXPECT_NE(refusal("cpu_pakced tile=6x64").find("did you mean 'cpu_packed'?"), std::string::npos);
+  EXPECT_NE(refusal("cpu_packed pakc_a=1").find("did you mean 'pack_a='?"), std::string::npos);
+  EXPECT_NE(refusal("cpu_packed colour=1").find("knobs are block tile "), std::string::npos);
+  EXPECT_NE(refusal("cpu_packed tile=6").find("2 numbers joined by 'x'"), std::string::npos);
+  EXPECT_NE(refusal("tma_ws pipeline=fast").find("one of none basic_v1 "), std::string::npos);
   EXPECT_NE(refusal("cpu_packed tiles=6x64").find("unknown knob 'tiles=6x64'"), std::string::npos);
   EXPECT_NE(refusal("cpu_packed tile_m=6").find("unknown knob"), std::string::npos);
   EXPECT_NE(refusal("cpu_packed pack_a").find("unknown knob"), std::string::npos);
