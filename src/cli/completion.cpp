@@ -248,8 +248,9 @@ std::string zsh() {
   for (const Command* c : commands()) {
     out += "    " + std::string(c->name) + ")\n      _arguments";
     for (const Option& o : options_of(*c)) out += " \\\n        " + zsh_option(o);
-    const std::string arguments =
-        completes_files(c->complete) && c->actions.empty() ? "_files" : "(" + spaced(whole_arguments_of(*c)) + ")";
+    const std::string arguments = completes_files(c->complete) && c->actions.empty()
+                                      ? "_files"
+                                      : "(" + spaced(whole_arguments_of(*c)) + ")";
     out += " \\\n        " + single_quoted("*:argument:" + arguments) + " ;;\n";
   }
   return out + "  esac\n}\n_tessera \"$@\"\n";

@@ -32,8 +32,8 @@ int run(const Invocation& call) {
   }
   // What an action does is said with its command.
   const bool of_action = call.words.size() > 1 && std::ranges::any_of(c->actions, [&](const Action& a) {
-    return !a.hidden && a.name == call.words[1];
-  });
+                           return !a.hidden && a.name == call.words[1];
+                         });
   call.no_more_words(of_action ? 2 : 1);
   print(help_text(*c));
   return kOk;

@@ -86,7 +86,8 @@ std::string_view to_string(Fold f) { return kFolds[static_cast<size_t>(f)]; }
 Fold parse_fold(std::string_view text) {
   const auto* found = std::find(std::begin(kFolds), std::end(kFolds), text);
   if (found == std::end(kFolds))
-    throw Error(ErrorCode::bad_input, "unknown fold '" + std::string(text) + "'", "one of " + join(kFolds, " "));
+    throw Error(ErrorCode::bad_input, "unknown fold '" + std::string(text) + "'",
+                "one of " + join(kFolds, " "));
   return static_cast<Fold>(found - std::begin(kFolds));
 }
 
