@@ -105,6 +105,7 @@ std::string_view to_string(Layout layout);
 std::string_view to_string(Op op);
 Op parse_op(std::string_view word);  // Error(bad_input) with the known names
 bool is_op(std::string_view word);   // whether a problem's text starts with it
+std::string layout_names();          // of every operation
 std::string layout_names(Op op);     // those the operation has: "rcr rrr crr ccr"
 std::vector<std::string>
 problem_words();  // what a problem's text is made of: operations, and keys with their '='

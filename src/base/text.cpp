@@ -50,6 +50,19 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 constexpr std::string_view kSpace = " \t\r\n";
 
+std::string nearest(std::string_view word, const std::vector<std::string>& known) {
+  std::string best;
+  size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
+  for (const std::string& candidate : known) {
+    size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -111,17 +124,10 @@ std::string format(const char* fmt, ...) {
   return out;
 }
 
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
-  std::string best;
-  size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
-  for (const std::string& candidate : candidates) {
-    size_t distance = edit_distance(word, candidate);
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = candidate;
-    }
-  }
-  return best;
+std::string typing_hint(std::string_view word, const std::vector<std::string>& known,
+                        std::string_view suffix) {
+  const std::string name = nearest(word, known);
+  return name.empty() ? "" : "did you mean '" + name + std::string(suffix) + "'?";
 }
 
 bool glob_match(std::string_view pattern, std::string_view text) {

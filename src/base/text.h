@@ -38,9 +38,10 @@ std::string csv_cell(std::string_view text);
 // printf-style. A number has a point in every locale.
 std::string format(const char* fmt, ...) __attribute__((format(printf, 1, 2)));
 
-// Of `candidates`, the one nearest to `word` by edit distance if it is close enough to be a typing slip; else
-// "".
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+// "did you mean 'NAME'?", `suffix` after the name: that of `known` which is nearest to `word` by edit
+// distance, if it is close enough to be a typing slip; else "".
+std::string typing_hint(std::string_view word, const std::vector<std::string>& known,
+                        std::string_view suffix = {});
 
 // '*' matches any run of characters, '?' one.
 bool glob_match(std::string_view pattern, std::string_view text);

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cli/invocation.h"
 #include "cli/output.h"
+#include "cli/sweep_words.h"
 #include "core/arch_spec.h"
 #include "runtime/generate.h"
 #include "runtime/kernel_set.h"
@@ -58,7 +59,7 @@ std::vector<std::string> words_of(Complete what) {
       out = {"cpu", "cpu:1", "cuda:0"};
       for (const ArchSpec& a : all_archs()) out.push_back("null:" + a.name);
       return out;
-    case Complete::stage: return {"compile", "measure", "all"};
+    case Complete::stage: return {std::begin(kSweepStages), std::end(kSweepStages)};
     case Complete::outcome: return {sweep_outcome_names().begin(), sweep_outcome_names().end()};
     case Complete::fold: return {fold_names().begin(), fold_names().end()};
     case Complete::strategy:
@@ -75,8 +76,7 @@ struct Key {
   std::vector<std::string> values;
 };
 std::vector<Key> problem_keys() {
-  return {{"dtype", words_of(Complete::dtype)},
-          {"layout", listed(layout_names(Op::gemm) + ' ' + layout_names(Op::conv_fwd))}};
+  return {{"dtype", words_of(Complete::dtype)}, {"layout", listed(layout_names())}};
 }
 
 bool completes_files(Complete what) {

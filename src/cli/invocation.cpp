@@ -38,8 +38,8 @@ std::string program() {
 }  // namespace
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
-  const std::string hint = nearest(word, known);
-  return hint.empty() ? "" : "; did you mean '" + hint + "'?";
+  const std::string hint = typing_hint(word, known);
+  return hint.empty() ? "" : "; " + hint;
 }
 
 std::string Invocation::value(std::string_view option, std::string_view otherwise) const {

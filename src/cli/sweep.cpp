@@ -167,8 +167,8 @@ int run(const Invocation& call) {
   SweepOptions o = sweep_options(call);
   choose_shard(call, o);
   const std::string stage = call.value("--stage", "all");
-  if (stage != "all" && stage != "compile" && stage != "measure")
-    throw UsageError("--stage is one of compile measure all");
+  if (std::ranges::find(kSweepStages, stage) == std::end(kSweepStages))
+    throw UsageError("--stage is one of " + join(kSweepStages, " "));
   o.compile = stage != "measure";
   o.measure = stage != "compile";
   try {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "base/progress.h"
 #include "cli/invocation.h"
@@ -13,6 +14,9 @@ namespace tessera::cli {
 // Options of a run by --jobs, --limit-s, --group, --budget-ms, --budget, --cold, --repeat, --shard, --cores
 // and --cache-dir.
 SweepOptions sweep_options(const Invocation& call);
+
+// What --stage takes.
+inline constexpr std::string_view kSweepStages[] = {"compile", "measure", "all"};
 
 // --candidates, checked: UsageError for an unknown way to choose them.
 std::string candidates_word(const Invocation& call, const std::string& otherwise);

@@ -79,9 +79,9 @@ const ArchSpec& find_arch(std::string_view name) {
     if (a.name == name) return a;
     names.push_back(a.name);
   }
-  const std::string hint = nearest(name, names);
+  const std::string hint = typing_hint(name, names);
   throw Error(ErrorCode::bad_input, "unknown architecture '" + std::string(name) + "'",
-              (hint.empty() ? "" : "did you mean '" + hint + "'? ") + "known are " + join(names, " "));
+              hint + (hint.empty() ? "" : " ") + "known are " + join(names, " "));
 }
 
 }  // namespace tessera

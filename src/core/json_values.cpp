@@ -23,8 +23,8 @@ void Members::finish(const std::vector<std::string>& all_keys) const {
   if (left_ == 0) return;
   for (const auto& [key, value] : object_.members()) {
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-    const std::string hint = nearest(key, all_keys);
-    bad_value("unknown key '" + key + "'", hint.empty() ? "remove it" : "did you mean '" + hint + "'?");
+    const std::string hint = typing_hint(key, all_keys);
+    bad_value("unknown key '" + key + "'", hint.empty() ? "remove it" : hint);
   }
 }
 

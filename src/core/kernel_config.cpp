@@ -71,10 +71,10 @@ bool parse_group(KernelConfig& c, KeyGroup g, std::string_view text) {
 std::string known_knobs(std::string_view key) {
   std::vector<std::string> keys;
   for (size_t i = 0; i < std::size(kFields); i = group_end(i)) {
-    if (kFields[i].names.data() != kFamilyNames) keys.emplace_back(kFields[i].key);
+    if (kFields[i].key != "family") keys.emplace_back(kFields[i].key);
   }
-  const std::string hint = nearest(key, keys);
-  return hint.empty() ? "knobs are " + join(keys, " ") : "did you mean '" + hint + "='?";
+  const std::string hint = typing_hint(key, keys, "=");
+  return hint.empty() ? "knobs are " + join(keys, " ") : hint;
 }
 
 // What a knob takes.
@@ -121,9 +121,10 @@ std::optional<KernelConfig> KernelConfig::parse(std::string_view text, std::stri
   KernelConfig c;
   auto family = words.empty() ? std::nullopt : parse_family(words[0]);
   if (!family) {
-    const std::string hint = words.empty() ? "" : nearest(words[0], {kFamilyNames, std::end(kFamilyNames)});
+    const std::string hint =
+        words.empty() ? "" : typing_hint(words[0], {std::begin(kFamilyNames), std::end(kFamilyNames)});
     *why = "a config begins with its family" +
-           (hint.empty() ? ", one of " + join(kFamilyNames, " ") : "; did you mean '" + hint + "'?");
+           (hint.empty() ? ", one of " + join(kFamilyNames, " ") : "; " + hint);
     return std::nullopt;
   }
   c.family = static_cast<int>(*family);

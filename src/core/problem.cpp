@@ -231,6 +231,8 @@ std::vector<std::string> problem_words() {
   return words;
 }
 
+std::string layout_names() { return join(kLayouts, " "); }
+
 std::string layout_names(Op op) {
   std::vector<std::string_view> names;
   for (size_t i = 0; i < kLayouts.size(); ++i) {
@@ -270,9 +272,9 @@ Problem Problem::parse(std::string_view text) {
       for (const Field& field : fields()) {
         if (field.is_for(p.op)) keys.emplace_back(field.key);
       }
-      std::string hint = nearest(key, keys);
+      const std::string hint = typing_hint(key, keys, "=");
       bad_value("unknown word '" + std::string(words[i]) + "' in the problem",
-                hint.empty() ? "fields are " + join(keys, " ") : "did you mean '" + hint + "='?");
+                hint.empty() ? "fields are " + join(keys, " ") : hint);
     }
     if (values[f].data()) bad_value("'" + std::string(key) + "' is given twice");
     values[f] = words[i].substr(equals + 1);

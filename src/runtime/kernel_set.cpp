@@ -94,9 +94,9 @@ const KernelSet& find_kernel_set(std::string_view name) {
     if (set.name == name) return set;
     names.push_back(set.name);
   }
-  const std::string near = nearest(name, names);
+  const std::string hint = typing_hint(name, names);
   throw Error(ErrorCode::bad_input, "unknown kernel set '" + std::string(name) + "'",
-              (near.empty() ? "" : "did you mean '" + near + "'? ") + ("the sets are " + join(names, " ")));
+              hint + (hint.empty() ? "" : " ") + "the sets are " + join(names, " "));
 }
 
 }  // namespace tessera

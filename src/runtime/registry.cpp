@@ -60,10 +60,8 @@ bool matches_some_dtype(std::string_view pattern) {
   return false;
 }
 
-std::string all_layouts() { return layout_names(Op::gemm) + ' ' + layout_names(Op::conv_fwd); }
-
 bool matches_some_layout(std::string_view pattern) {
-  const std::string names = all_layouts();
+  const std::string names = layout_names();
   return std::ranges::any_of(split_words(names), [&](std::string_view l) { return glob_match(pattern, l); });
 }
 
@@ -75,7 +73,7 @@ void check_patterns(const KernelDecl& d) {
                 "types are " + dtype_names());
   if (!matches_some_layout(d.layout))
     throw Error(ErrorCode::bad_input, "layout pattern '" + d.layout + "' matches no layout",
-                "layouts are " + all_layouts());
+                "layouts are " + layout_names());
   const bool is_name = d.arch.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_*?") == d.arch.npos;
   if (d.arch.empty() || !is_name)
     throw Error(ErrorCode::bad_input, "arch pattern '" + d.arch + "' can name no architecture");

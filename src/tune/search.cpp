@@ -115,12 +115,12 @@ constexpr Row kSearches[] = {
 };
 
 const Row& find_strategy(const std::string& name) {
-  std::string names;
+  std::vector<std::string_view> names;
   for (const Row& r : kSearches) {
     if (r.shown.name == name) return r;
-    names += (names.empty() ? "" : " ") + std::string(r.shown.name);
+    names.push_back(r.shown.name);
   }
-  throw Error(ErrorCode::bad_input, "unknown search strategy '" + name + "'", "one of " + names);
+  throw Error(ErrorCode::bad_input, "unknown search strategy '" + name + "'", "one of " + join(names, " "));
 }
 
 // One round: a sweep of these configurations.

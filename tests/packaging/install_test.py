@@ -84,7 +84,7 @@ def main():
             done = json.loads(run(prefix / "bin/tessera", "run", "gemm m=128 n=3072 k=768 dtype=f32", "--json", "--quiet",
                                   env=dict(environment, TESSERA_CXX="/nonexistent", TESSERA_CACHE_DIR=str(work / "c2"))))
             expect(done["verified"] is True, f"a run from the standard pack without a compiler: {done}")
-        # So are the modules of the libraries that the build found.
+        # It finds the modules of other libraries there too.
         peers = {path.stem.rsplit("_", 1)[-1] for path in (build / "lib/tessera/peers").glob("*.so")}
         report = json.loads(run(prefix / "bin/tessera", "doctor", "--json", env=environment))
         found = {row["check"] for row in report["checks"]}
