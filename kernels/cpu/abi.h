@@ -65,6 +65,9 @@ struct PackedArgs {
   const EpilogueArgs* epilogue;
 };
 
+// Of a product's operands, the one that passes L1 by: the other's tiles stay there between blocks of sums.
+enum Passing { kNonePasses, kLeftPasses, kRightPasses };
+
 // Rows [0, rows) x columns [0, cols) of the product of `left` (rows x k) and one panel of `right`, cols <=
 // tile_n. Under swap_ab rows are columns of C. Right: [steps][16][tile_n] 32-bit words. Left: 64 bytes of k
 // per row and step; one row tile is 16 rows.
@@ -105,7 +108,8 @@ struct AmxArgs {
   const long long *tile_at, *step_at;
   long long tails;
   long long row0, col0;
-  int far_c;  // FarC, of bf16 results; kFarStreamed: rows of C are lines of memory
+  int passing;  // Passing, in whole blocks of tiles
+  int far_c;    // FarC, of bf16 results; kFarStreamed: rows of C are lines of memory
   const EpilogueArgs* epilogue;
 };
 

@@ -54,15 +54,15 @@ struct Amx {
 
   // One step of 64 bytes of k. `left` points at row 0 of the first live row tile; row tiles are `next` bytes
   // apart; with `copy` they are left there. `meanwhile` is done when all is loaded.
-  template <int kRowTiles, int kColTiles, class F>
+  template <int kRowTiles, int kColTiles, Passing kPassing, class F>
   static TSR_INLINE void step(const char* left, long long stride, long long next, char* copy,
                               long long copy_next, const char* right, const F& meanwhile) {
     each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
       constexpr int b = kRight + j % kRights;
-      tile_load<b>(right + j * 64, Config::tile_n * 4);
+      tile_load<b, kPassing == kRightPasses>(right + j * 64, Config::tile_n * 4);
       each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
         if constexpr (j == 0) {
-          tile_load<kLeft + i % kLefts>(left + i * next, stride);
+          tile_load<kLeft + i % kLefts, kPassing == kLeftPasses>(left + i * next, stride);
           if (copy) tile_store<kLeft + i % kLefts>(copy + i * copy_next, 64);
         }
         if constexpr (i == (j == 0 ? kRowTiles - 1 : 0) && j == kColTiles - 1) meanwhile();
@@ -72,13 +72,13 @@ struct Amx {
   }
 
   // The same where row tiles lie anywhere: `at` bytes from each of `lefts`.
-  template <int kRowTiles, int kColTiles, bool kTail, class F>
+  template <int kRowTiles, int kColTiles, Passing kPassing, bool kTail, class F>
   static TSR_INLINE void step_at(const char* const (&lefts)[kRowTiles], long long at, long long stride,
                                  const char* right, const F& meanwhile) {
     constexpr int kOnes = kTail ? 1 : kLefts;
     each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
       constexpr int b = kTail ? kRightTail : kRight + j % kRights;
-      tile_load<b>(right + j * 64, Config::tile_n * 4);
+      tile_load<b, kPassing == kRightPasses>(right + j * 64, Config::tile_n * 4);
       each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
         constexpr int a = kTail ? kLeftTail : kLeft + i % kLefts;
         if constexpr (j == 0 || kOnes < kRowTiles) tile_load<a>(lefts[i] + at, stride);
@@ -117,7 +117,7 @@ struct Amx {
     return call.sums + call.odd * (16 * kM * kRowBytes);
   }
 
-  template <int kRowTiles, int kColTiles>
+  template <int kRowTiles, int kColTiles, Passing kPassing>
   static __attribute__((noinline)) void block(Call& call, long long row) {
     const AmxArgs& p = call.p;
     char* sums = sums_of(call, row);
@@ -136,13 +136,13 @@ struct Amx {
     constexpr bool kWholeBlock = kRowTiles == kM && kColTiles == kN;
     if constexpr (kDelays && kWholeBlock) {
       const long long rows = waiting <= steps || steps == 0 ? 1 : (waiting + steps - 1) / steps;
-      all_steps<kRowTiles, kColTiles>(
+      all_steps<kRowTiles, kColTiles, kPassing>(
           call, row, [&]() __attribute__((always_inline)) {
             pending.template put<kColTiles>(e, rows);
             call.c_ahead.fetch();
           });
     } else {
-      all_steps<kRowTiles, kColTiles>(
+      all_steps<kRowTiles, kColTiles, kPassing>(
           call, row, [&]() __attribute__((always_inline)) { call.c_ahead.fetch(); });
     }
     if (kDelays && pending.waiting()) pending.template put_all<kColTiles>(e);
@@ -180,10 +180,10 @@ struct Amx {
     }
   }
 
-  template <int kRowTiles, int kColTiles, class F>
+  template <int kRowTiles, int kColTiles, Passing kPassing, class F>
   static TSR_INLINE void all_steps(Call& call, long long row, const F& meanwhile) {
     const AmxArgs& p = call.p;
-    if constexpr (kTable) return table_steps<kRowTiles, kColTiles>(call, row, meanwhile);
+    if constexpr (kTable) return table_steps<kRowTiles, kColTiles, kPassing>(call, row, meanwhile);
     // A last row tile that is not whole was copied, zeros behind its rows.
     const bool last = kRowTiles == 1 && row == p.last_row;
     const bool kept = call.kept && !last;
@@ -205,19 +205,19 @@ struct Amx {
         fetch += Config::tile_n * 64;
       }
       call.left_ahead.fetch();
-      step<kRowTiles, kColTiles>(left, stride, next, copy, copy_next, right, meanwhile);
+      step<kRowTiles, kColTiles, kPassing>(left, stride, next, copy, copy_next, right, meanwhile);
       left += advance;
       if (copy) copy += 1024;
       right += Config::tile_n * 64;
     }
     if (p.tail) {
       const char* tail = last ? left : static_cast<const char*>(p.left_tail) + row / 16 * 1024;
-      step<kRowTiles, kColTiles>(
+      step<kRowTiles, kColTiles, kNonePasses>(
           tail, 64, 1024, nullptr, 0, right, [&]() __attribute__((always_inline)) { call.c_ahead.fetch(); });
     }
   }
 
-  template <int kRowTiles, int kColTiles, class F>
+  template <int kRowTiles, int kColTiles, Passing kPassing, class F>
   static TSR_INLINE void table_steps(Call& call, long long row, const F& meanwhile) {
     const AmxArgs& p = call.p;
     const char* lefts[kRowTiles];
@@ -228,11 +228,11 @@ struct Amx {
     const char* right = call.right;
     const long long* at = p.step_at;
     for (long long s = p.steps; s > 0; --s, ++at, right += Config::tile_n * 64) {
-      step_at<kRowTiles, kColTiles, false>(lefts, *at, stride, right, meanwhile);
+      step_at<kRowTiles, kColTiles, kPassing, false>(lefts, *at, stride, right, meanwhile);
     }
     if constexpr (kTails) {
       for (long long s = p.tails; s > 0; --s, ++at, right += Config::tile_n * 64) {
-        step_at<kRowTiles, kColTiles, true>(lefts, *at, stride, right, meanwhile);
+        step_at<kRowTiles, kColTiles, kPassing, true>(lefts, *at, stride, right, meanwhile);
       }
     }
   }
@@ -272,14 +272,31 @@ struct Amx {
     for (int i = 0; i < 16; ++i) E::store(v[i], e, row + i, col, 16);
   }
 
+  // Those of rows before `end`; gives the first row that is left.
+  template <int kColTiles, Passing kPassing>
+  static TSR_INLINE long long whole_blocks(Call& call, long long end) {
+    long long row = 0;
+    for (; row + 16 * kM <= end; row += 16 * kM) block<kM, kColTiles, kPassing>(call, row);
+    return row;
+  }
+  template <int kColTiles>
+  static TSR_INLINE long long whole_blocks(Call& call, long long end) {
+    if constexpr (kColTiles == kN) {
+      if (call.p.passing == kRightPasses) return whole_blocks<kN, kRightPasses>(call, end);
+      if constexpr (!kTable) {
+        if (call.p.passing == kLeftPasses) return whole_blocks<kN, kLeftPasses>(call, end);
+      }
+    }
+    return whole_blocks<kColTiles, kNonePasses>(call, end);
+  }
+
   template <int kColTiles>
   static TSR_INLINE void rows_of(Call& call) {
     const AmxArgs& p = call.p;
     // Whole blocks of kM row tiles, then single tiles; a copied last tile goes alone.
     const long long in_place = !kTable && p.last_tile ? p.last_row : p.rows;
-    long long row = 0;
-    for (; row + 16 * kM <= in_place; row += 16 * kM) block<kM, kColTiles>(call, row);
-    for (; row < p.rows; row += 16) block<1, kColTiles>(call, row);
+    long long row = whole_blocks<kColTiles>(call, in_place);
+    for (; row < p.rows; row += 16) block<1, kColTiles, kNonePasses>(call, row);
     // Where no panel of as many column tiles follows.
     if (kDelays && call.cols <= 2 * Config::tile_n - 16)
       call.pending.template put_all<kColTiles>(*p.epilogue);

@@ -13,6 +13,15 @@ template <int kTile>
 TSR_INLINE void tile_load(const void* p, long long stride) {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(stride), "i"(kTile) : "memory");
 }
+// The same past L1: what lies there stays (tileloaddt1, "no reuse at L1").
+template <int kTile>
+TSR_INLINE void tile_stream(const void* p, long long stride) {
+  asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(stride), "i"(kTile) : "memory");
+}
+template <int kTile, bool kStreamed>
+TSR_INLINE void tile_load(const void* p, long long stride) {
+  kStreamed ? tile_stream<kTile>(p, stride) : tile_load<kTile>(p, stride);
+}
 template <int kTile>
 TSR_INLINE void tile_store(void* p, long long stride) {
   asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(stride), "i"(kTile) : "memory");

@@ -262,6 +262,7 @@ class AmxKernel : public PartKernel {
     const tsr::AmxArgs start = args;
     args.right_panel_bytes = panel;
     args.fetches_right = plan_.fetches_right;
+    args.passing = plan_.passing;
     args.partial_panel_bytes = first && last && chunks == 1 ? 0 : plan_.sums_stride();
     const int64_t panels = plan_.right_resident ? count : 1;  // of a call
     for (int64_t i = 0; i < count / panels * chunks; ++i) {

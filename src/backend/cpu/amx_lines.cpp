@@ -32,6 +32,7 @@ class AmxLinesKernel : public PartKernel {
         shape_(lines_.shape()),
         steps_(view_.k > 0 ? shape_.steps() : 0),
         tails_apart_(lines_have_tails(lower(problem), group_, step_)),
+        passing_(panel_bytes() * 2 > arch.l1.bytes ? tsr::kRightPasses : tsr::kNonePasses),
         streams_(streams_c(view_, config_, arch)),
         fetches_c_(!streams_ && (view_.groups >= kLeastShares || writes_fast(arch))),
         group_cuts_(std::min(view_.groups, ceil_div(threads_, blocks().count()))),
@@ -239,6 +240,7 @@ class AmxLinesKernel : public PartKernel {
     args.tile_at = lines_.tile_at().data();
     args.step_at = lines_.step_at().data();
     args.steps = steps;
+    args.passing = passing_;
     args.tails = tails;
     args.rows = lines_.place_rows(block, rows) * kLinesTileRows;
     epilogue.rows = rows;
@@ -265,6 +267,7 @@ class AmxLinesKernel : public PartKernel {
   const LinesShape& shape_;
   int64_t steps_;
   bool tails_apart_;  // the unit's: some part has steps of both lengths
+  tsr::Passing passing_;
   bool streams_, fetches_c_;
   int64_t group_cuts_, panel_cuts_;  // of a block, where blocks are too few for the threads
   std::vector<int64_t> taps_;        // of B's blocks, in the order of the runs

@@ -1,6 +1,7 @@
 #include "backend/cpu/amx_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 #include <utility>
 
@@ -25,8 +26,16 @@ constexpr int64_t kRowBlockBytes = int64_t{16} << 10;
 // Panels that pass a row block, for copying its rows to be worth it.
 constexpr int64_t kLeastPanels = 4;
 
-// Rows so far apart that the lines of a block of them share few of L1's sets.
-bool crowds_sets(int64_t row_bytes) { return row_bytes % kPageBytes == 0; }
+// Whether some set of L1 gets more lines than it has ways, of `rows` so far apart and as many bytes of each.
+bool crowds_sets(int64_t rows, int64_t apart, int64_t bytes, const ArchSpec& arch) {
+  constexpr int64_t kSets = kPageBytes / kCacheLine;
+  std::array<int64_t, kSets> lines{};
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t line = 0; line < bytes / kCacheLine; ++line)
+      ++lines[static_cast<size_t>((row * apart / kCacheLine + line) % kSets)];
+  }
+  return *std::max_element(lines.begin(), lines.end()) > arch.l1.bytes / kPageBytes;
+}
 // Rows of which every step lies in two lines.
 bool splits_lines(int64_t row_bytes) { return row_bytes % kCacheLine != 0; }
 
@@ -112,17 +121,15 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
   depth = ceil_div(all, ceil_div(all, depth));
   depth = std::min(round_up(depth, step), round_up(all, step));
   const int64_t steps = depth / step;
-  chunk_steps =
-      many ? steps : std::max<int64_t>(arch.l1.bytes * 3 / 4 / ((tile_m + tile_n) * int64_t{64}), 1);
   int64_t block = right_resident ? config.block_n : config.block_m;
   if (block == 0) block = std::max<int64_t>(cache / (steps * 64), unit);
   block = round_up(ceil_div(lanes, ceil_div(lanes, round_up(block, unit))), unit);  // blocks of equal size
 
   const int64_t panel = panel_bytes_of(depth), row_bytes = left.lane_stride * bytes_of(left.type);
+  const bool far = rows * row_bytes > cache;
   if (right_resident) {
     block_cols = block;
     block_rows = std::max<int64_t>(kRowBlockBytes / (steps * 64) / tile_m, 1) * tile_m;
-    const bool far = rows * row_bytes > cache;
     prefetch = !config.pack_a && !view.a.patches && far && block_rows == tile_m;
   } else {
     block_rows = block;
@@ -131,8 +138,21 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
   }
   block_rows = std::min(block_rows, round_up(rows, 16));
   block_cols = std::min(block_cols, round_up(cols, tile_n));
+  if (!right_resident) {
+    if (block_rows > tile_m) passing = tsr::kLeftPasses;
+  } else if (block_rows == tile_m) {
+    if (block_cols > tile_n)
+      passing = tsr::kRightPasses;
+    else if (far && panel <= arch.l1.bytes * 3 / 4)
+      passing = tsr::kLeftPasses;
+  }
+  const int64_t kept = passing == tsr::kRightPasses  ? tile_m
+                       : passing == tsr::kLeftPasses ? tile_n
+                                                     : tile_m + tile_n;
+  chunk_steps = std::max<int64_t>(arch.l1.bytes * 3 / 4 / (kept * 64), 1);
   copies_left = right_resident && !config.pack_a && !view.a.patches && panels() >= kLeastPanels &&
-                (crowds_sets(row_bytes) || (many && splits_lines(row_bytes)));
+                (crowds_sets(block_rows, row_bytes, std::min(chunk_steps, steps) * 64, arch) ||
+                 (many && splits_lines(row_bytes)));
   // Rows of a block are one run of memory as far as its columns are theirs.
   fetches_right = view.b_prepacked && packed_group_bytes() > arch.l2.bytes;
   fetches_c = right_resident && !swap && !view.c_rows && block_cols * 2 > view.c.row_stride &&

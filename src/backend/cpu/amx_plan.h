@@ -44,6 +44,7 @@ struct AmxPlan {
   int64_t step;           // k elements of one tile
   int tile_m, tile_n;
   bool right_resident = false;
+  tsr::Passing passing = tsr::kNonePasses;            // the operand that is not kept in L1
   int64_t chunk_steps = 0;                            // that go through a block at once
   bool copies_left = false;                           // the first panel's tiles of rows, for the others
   bool far_right = false;                             // rows of the right one: pages from beyond L2
