@@ -293,8 +293,8 @@ struct Amx {
   template <int kColTiles>
   static TSR_INLINE void rows_of(Call& call) {
     const AmxArgs& p = call.p;
-    // Whole blocks of kM row tiles, then single tiles; a copied last tile goes alone.
-    const long long in_place = !kTable && p.last_tile ? p.last_row : p.rows;
+    // Whole blocks of kM row tiles, then single tiles; a last tile that is copied alone goes alone.
+    const long long in_place = !kTable && p.last_tile ? p.last_row : (p.rows + 15) / 16 * 16;
     long long row = whole_blocks<kColTiles>(call, in_place);
     for (; row < p.rows; row += 16) block<1, kColTiles, kNonePasses>(call, row);
     // Where no panel of as many column tiles follows.

@@ -206,6 +206,7 @@ class AmxKernel : public PartKernel {
     args.epilogue = &epilogue;
     args.far_c = far_c(streams_, epilogue.c);
     if (plan_.copies_left) args.copy = own_panels + plan_.right_bytes + plan_.table_bytes;
+    int64_t set_m0 = -1, set_k0 = -1;  // what args has of the left operand
     for (int64_t n0 = piece.col0; n0 < piece.col1; n0 += plan_.block_cols) {
       const int64_t n1 = std::min(n0 + plan_.block_cols, piece.col1);
       for (int64_t k0 = 0; k0 < std::max<int64_t>(k_end, 1); k0 += plan_.depth) {
@@ -221,7 +222,8 @@ class AmxKernel : public PartKernel {
         const bool first = k0 == 0, last = k0 + plan_.depth >= k_end;
         for (int64_t m0 = piece.row0; m0 < piece.row1; m0 += plan_.block_rows) {
           const int64_t m1 = std::min(m0 + plan_.block_rows, piece.row1);
-          set_left(args, left, m0, m1, k0, depth, left_space);
+          if (m0 != set_m0 || k0 != set_k0) set_left(args, left, m0, m1, k0, depth, left_space);
+          set_m0 = m0, set_k0 = k0;
           if (view_.c_rows) {
             for (int64_t i = 0; i < m1 - m0; ++i) table[i] = view_.c_rows->row(m0 + i);
             epilogue.rows = table;

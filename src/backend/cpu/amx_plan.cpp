@@ -110,7 +110,11 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
   const bool one_block = cols * round_up(all, step) * 64 <= cache * step;
   const int64_t size = bytes_of(right.type);
   far_right = all * cols * size > arch.l2.bytes && right.k_stride * size >= kPageBytes;
-  right_resident = config.block_n > 0 || (config.block_m == 0 && (shallow || one_block || !config.pack_a));
+  // Panels from beyond L2 that few rows use are read as they lie in memory, one behind the other.
+  fetches_right = view.b_prepacked && packed_group_bytes() > arch.l2.bytes;
+  const bool few = fetches_right && rows <= kShallowRows && rows % 16 == 0 && tile_n >= kLeastWide;
+  right_resident =
+      config.block_n > 0 || (config.block_m == 0 && (shallow || one_block || (!config.pack_a && !few)));
   const bool many = right_resident && rows > kShallowRows && cols >= kLeastLanes && tile_n >= kLeastWide;
   if (many && threads == 1) cache *= 2;
   const int64_t lanes = right_resident ? cols : rows, unit = right_resident ? tile_n : tile_m;
@@ -154,7 +158,6 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
                 (crowds_sets(block_rows, row_bytes, std::min(chunk_steps, steps) * 64, arch) ||
                  (many && splits_lines(row_bytes)));
   // Rows of a block are one run of memory as far as its columns are theirs.
-  fetches_right = view.b_prepacked && packed_group_bytes() > arch.l2.bytes;
   fetches_c = right_resident && !swap && !view.c_rows && block_cols * 2 > view.c.row_stride &&
               view.bytes() > static_cast<double>(arch.l2.bytes);
 }
