@@ -94,11 +94,11 @@ int64_t AmxPlan::most_rows() const {
 }
 
 // A block of one operand is resident: it stays in a quarter of L2 while the other operand streams past in
-// blocks that stay in L1, chunk by chunk of k. That is the right one, since C is then written along its rows;
-// but a left operand that has to be packed would be packed again for every block of it. Where a wide right
-// one meets many rows, chunks would have sums go to memory for more time than tiles from L1 save, and half of
-// L2 serves, if the other half does not belong to another hyper-thread. block_n and block_m of the config set
-// the extent of a resident right and left block.
+// blocks that stay in L1, chunk by chunk of k, and what is read once for each of those blocks passes L1 by.
+// That is the right one, since C is then written along its rows; but a left operand that has to be packed
+// would be packed again for every block of it. Where a wide right one meets many rows half of L2 serves, if
+// the other half does not belong to another hyper-thread. block_n and block_m of the config set the extent of
+// a resident right and left block.
 void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, const ArchSpec& arch,
                             int threads) {
   const int64_t all = std::max<int64_t>(k, 1);
@@ -113,8 +113,11 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
   // Panels from beyond L2 that few rows use are read as they lie in memory, one behind the other.
   fetches_right = view.b_prepacked && packed_group_bytes() > arch.l2.bytes;
   const bool few = fetches_right && rows <= kShallowRows && rows % 16 == 0 && tile_n >= kLeastWide;
+  // One block of packed rows stays in L1 while panels from L2 pass.
+  const bool one_row_block = config.pack_a && view.b_prepacked && !fetches_right && rows <= tile_m;
   right_resident =
-      config.block_n > 0 || (config.block_m == 0 && (shallow || one_block || (!config.pack_a && !few)));
+      config.block_n > 0 ||
+      (config.block_m == 0 && (shallow || one_block || one_row_block || (!config.pack_a && !few)));
   const bool many = right_resident && rows > kShallowRows && cols >= kLeastLanes && tile_n >= kLeastWide;
   if (many && threads == 1) cache *= 2;
   const int64_t lanes = right_resident ? cols : rows, unit = right_resident ? tile_n : tile_m;
