@@ -79,10 +79,12 @@ struct Amx {
     each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
       constexpr int b = kTail ? kRightTail : kRight + j % kRights;
       tile_load<b, kPassing == kRightPasses>(right + j * 64, Config::tile_n * 4);
-      each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
+      each_tile<kRowTiles>([&]<int turn>() __attribute__((always_inline)) {
+        // With one register of the left operand every other column goes back from where the last one ended.
+        constexpr int i = kOnes < kRowTiles && j % 2 == 1 ? kRowTiles - 1 - turn : turn;
         constexpr int a = kTail ? kLeftTail : kLeft + i % kLefts;
-        if constexpr (j == 0 || kOnes < kRowTiles) tile_load<a>(lefts[i] + at, stride);
-        if constexpr (i == (j == 0 ? kRowTiles - 1 : 0) && j == kColTiles - 1) meanwhile();
+        if constexpr (j == 0 || (kOnes < kRowTiles && turn > 0)) tile_load<a>(lefts[i] + at, stride);
+        if constexpr (turn == (j == 0 ? kRowTiles - 1 : 0) && j == kColTiles - 1) meanwhile();
         multiply<i * kN + j, a, b>();
       });
     });
