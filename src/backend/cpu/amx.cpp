@@ -157,11 +157,16 @@ class AmxKernel : public PartKernel {
       // packed before the next ones.
       const int64_t part =
           plan_.left.lane_stride == 1 ? kPackSteps * plan_.step : std::max<int64_t>(depth, 1);
+      const int64_t tile_bytes = steps * kTileBytes, at_once = neighbour_rows(source(0, 0));
       for (int64_t k = 0; k < depth; k += part) {
-        for (int64_t row = 0; row < rows; row += 16) {
-          pack_tile_rows(source(row, k), std::min(part, depth - k),
-                         static_cast<int>(std::min<int64_t>(16, rows - row)),
-                         space + (row / 16 * steps + k / plan_.step) * kTileBytes);
+        const int64_t here = std::min(part, depth - k);
+        char* const tiles = space + k / plan_.step * kTileBytes;
+        int64_t row = 0;
+        for (; at_once > 0 && row + at_once <= rows; row += at_once)
+          pack_neighbour_rows(source(row, k), here, tiles + row / 16 * tile_bytes, tile_bytes);
+        for (; row < rows; row += 16) {
+          pack_tile_rows(source(row, k), here, static_cast<int>(std::min<int64_t>(16, rows - row)),
+                         tiles + row / 16 * tile_bytes);
         }
       }
       args.left = space;

@@ -5,6 +5,7 @@
 #include "backend/cpu/pack.h"
 #include "backend/cpu/pack_tiles.h"
 #include "backend/cpu/pack_words_avx512.h"
+#include "core/cache_line.h"
 
 namespace tessera {
 namespace {
@@ -83,6 +84,51 @@ inline void transpose(__m512i (&r)[16]) {
   for (int i = 0; i < 16; ++i) r[i] = t[i];
 }
 
+// A line of each of kGroup rows along k, two or four bytes of each lane side by side: vectors of 16 words, of
+// which the v-th has, in its q-th quarter, lanes 8 q + 4 v and the next three; with four bytes 16 q + 4 v.
+inline void interleave_lines(const __m512i (&lines)[2], __m512i (&words)[2]) {
+  words[0] = _mm512_unpacklo_epi16(lines[0], lines[1]);
+  words[1] = _mm512_unpackhi_epi16(lines[0], lines[1]);
+}
+inline void interleave_lines(const __m512i (&lines)[4], __m512i (&words)[4]) {
+  const __m512i low = _mm512_unpacklo_epi8(lines[0], lines[1]),
+                high = _mm512_unpackhi_epi8(lines[0], lines[1]),
+                low2 = _mm512_unpacklo_epi8(lines[2], lines[3]),
+                high2 = _mm512_unpackhi_epi8(lines[2], lines[3]);
+  words[0] = _mm512_unpacklo_epi16(low, low2);
+  words[1] = _mm512_unpackhi_epi16(low, low2);
+  words[2] = _mm512_unpacklo_epi16(high, high2);
+  words[3] = _mm512_unpackhi_epi16(high, high2);
+}
+
+// Lines of `depth` rows along k to tiles of 16 lanes. kGroup vectors hold the lanes of kGroup tiles. The next
+// lines of rows that lie pages apart are asked for, since the processor does not see them coming.
+template <int kGroup>
+void turn_neighbours(const char* data, int64_t row_bytes, int64_t depth, char* out, int64_t tile_bytes) {
+  constexpr int kLanes = 16 * kGroup;
+  const bool far = row_bytes >= kPageBytes;
+  for (int64_t k = 0; k < depth; k += kLanes, out += 1024) {
+    __m512i turned[kGroup][16];
+    for (int i = 0; i < 16; ++i) {
+      __m512i lines[kGroup], words[kGroup];
+      for (int j = 0; j < kGroup; ++j) {
+        const int64_t row = k + kGroup * i + j;
+        if (far && row < depth) _mm_prefetch(data + row * row_bytes + kCacheLine, _MM_HINT_T1);
+        lines[j] = row < depth ? _mm512_loadu_si512(data + row * row_bytes) : _mm512_setzero_si512();
+      }
+      interleave_lines(lines, words);
+      for (int v = 0; v < kGroup; ++v) turned[v][i] = words[v];
+    }
+    for (int v = 0; v < kGroup; ++v) {
+      transpose(turned[v]);
+      for (int i = 0; i < 16; ++i) {
+        const int lane = i / 4 * (4 * kGroup) + 4 * v + i % 4;
+        _mm512_storeu_si512(out + lane / 16 * tile_bytes + lane % 16 * 64, turned[v][i]);
+      }
+    }
+  }
+}
+
 // store(i, words): 16 channels of pixels 2 i and 2 i + 1 side by side.
 template <class Store>
 inline void pair_up(const char* const* pixels, int64_t pairs, int64_t offset, int live, const Store& store) {
@@ -133,6 +179,19 @@ void pack_tile_rows(const PanelSource& s, int64_t depth, int live, void* out) {
     }
     transpose(r);
     for (int i = 0; i < 16; ++i) _mm512_storeu_si512(words + 16 * i, r[i]);
+  }
+}
+
+int neighbour_rows(const PanelSource& s) {
+  if (s.lane_stride != 1) return 0;
+  return s.memory == DType::bf16 && s.group == 2 ? 32 : s.group == 4 ? 64 : 0;
+}
+
+void pack_neighbour_rows(const PanelSource& s, int64_t depth, void* out, int64_t tile_bytes) {
+  if (s.group == 2) {
+    turn_neighbours<2>(s.data, s.k_stride * 2, depth, static_cast<char*>(out), tile_bytes);
+  } else {
+    turn_neighbours<4>(s.data, s.k_stride, depth, static_cast<char*>(out), tile_bytes);
   }
 }
 
