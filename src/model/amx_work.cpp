@@ -35,10 +35,12 @@ struct Amx : ProductTerms {
     const double plane_tiles = static_cast<double>(s.tiles_of(s.y.positions));
     const double row_tiles = planes * plane_tiles, steps = static_cast<double>(s.steps());
     const double per_tdp = 2.0 * inst.m * inst.n * inst.k / inst.flops_per_cycle;
-    // Beside registers for shorter steps one of the left operand is left, loaded again for each column.
+    // Beside registers for shorter steps one of the left operand is left: each further column loads all tiles
+    // but the one where the last column ended.
     const bool again = s.whole > 0 && s.tail > 0;
     auto block = [&](double tm, double tn) {
-      return steps * (tm * tn * per_tdp + ((again ? tm * tn : tm) + tn) * t.amx_load) + tm * tn * t.amx_sums;
+      const double lefts = again ? tm + (tn - 1) * (tm - 1) : tm;
+      return steps * (tm * tn * per_tdp + (lefts + tn) * t.amx_load) + tm * tn * t.amx_sums;
     };
     const double tm = w.tile_m / 16, whole = std::floor(row_tiles / tm), single = row_tiles - whole * tm;
     for (double n = w.cols; n > 0; n -= w.tile_n) {
