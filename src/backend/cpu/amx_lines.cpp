@@ -266,8 +266,8 @@ class AmxLinesKernel : public PartKernel {
   LineCopies lines_;
   const LinesShape& shape_;
   int64_t steps_;
-  bool tails_apart_;  // the unit's: some part has steps of both lengths
-  tsr::Passing passing_;
+  bool tails_apart_;      // the unit's: some part has steps of both lengths
+  tsr::Passing passing_;  // B's panels, where half of L1 does not hold one
   bool streams_, fetches_c_;
   int64_t group_cuts_, panel_cuts_;  // of a block, where blocks are too few for the threads
   std::vector<int64_t> taps_;        // of B's blocks, in the order of the runs
