@@ -84,21 +84,11 @@ inline void transpose(__m512i (&r)[16]) {
   for (int i = 0; i < 16; ++i) r[i] = t[i];
 }
 
-// A line of each of kGroup rows along k, two or four bytes of each lane side by side: vectors of 16 words, of
-// which the v-th has, in its q-th quarter, lanes 8 q + 4 v and the next three; with four bytes 16 q + 4 v.
+// 32 lanes in bf16, lines of two rows of k, to words: part p of words[i] has lanes 8 p + 4 i and the three
+// after it. Of four rows of bytes: pack_words_avx512.h.
 inline void interleave_lines(const __m512i (&lines)[2], __m512i (&words)[2]) {
   words[0] = _mm512_unpacklo_epi16(lines[0], lines[1]);
   words[1] = _mm512_unpackhi_epi16(lines[0], lines[1]);
-}
-inline void interleave_lines(const __m512i (&lines)[4], __m512i (&words)[4]) {
-  const __m512i low = _mm512_unpacklo_epi8(lines[0], lines[1]),
-                high = _mm512_unpackhi_epi8(lines[0], lines[1]),
-                low2 = _mm512_unpacklo_epi8(lines[2], lines[3]),
-                high2 = _mm512_unpackhi_epi8(lines[2], lines[3]);
-  words[0] = _mm512_unpacklo_epi16(low, low2);
-  words[1] = _mm512_unpackhi_epi16(low, low2);
-  words[2] = _mm512_unpacklo_epi16(high, high2);
-  words[3] = _mm512_unpackhi_epi16(high, high2);
 }
 
 // Lines of `depth` rows along k to tiles of 16 lanes. kGroup vectors hold the lanes of kGroup tiles. The next

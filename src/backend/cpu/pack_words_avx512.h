@@ -106,18 +106,25 @@ struct Words {
   }
 };
 
-// Bytes of 64 lanes, of four rows of k, to a word for each lane.
-inline void interleave_64(const char* row, int64_t k_bytes, uint32_t* to) {
-  __m512i r[4], words[4];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) r[i] = _mm512_loadu_si512(row + i * k_bytes);
-  const __m512i low01 = _mm512_unpacklo_epi8(r[0], r[1]), low23 = _mm512_unpacklo_epi8(r[2], r[3]);
-  const __m512i high01 = _mm512_unpackhi_epi8(r[0], r[1]), high23 = _mm512_unpackhi_epi8(r[2], r[3]);
+// Bytes of 64 lanes, lines of four rows of k, to words: part p of words[i] has lanes 16 p + 4 i and the three
+// after it.
+inline void interleave_lines(const __m512i (&rows)[4], __m512i (&words)[4]) {
+  const __m512i low01 = _mm512_unpacklo_epi8(rows[0], rows[1]),
+                low23 = _mm512_unpacklo_epi8(rows[2], rows[3]);
+  const __m512i high01 = _mm512_unpackhi_epi8(rows[0], rows[1]),
+                high23 = _mm512_unpackhi_epi8(rows[2], rows[3]);
   words[0] = _mm512_unpacklo_epi16(low01, low23);
   words[1] = _mm512_unpackhi_epi16(low01, low23);
   words[2] = _mm512_unpacklo_epi16(high01, high23);
   words[3] = _mm512_unpackhi_epi16(high01, high23);
-  // Part p of words[i] holds lanes 16 p + 4 i and the three after it.
+}
+
+// The same with the words in the order of the lanes.
+inline void interleave_64(const char* row, int64_t k_bytes, uint32_t* to) {
+  __m512i r[4], words[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) r[i] = _mm512_loadu_si512(row + i * k_bytes);
+  interleave_lines(r, words);
   const __m512i even01 = _mm512_shuffle_i32x4(words[0], words[1], 0x88),
                 even23 = _mm512_shuffle_i32x4(words[2], words[3], 0x88),
                 odd01 = _mm512_shuffle_i32x4(words[0], words[1], 0xdd),
