@@ -81,10 +81,13 @@ struct AmxArgs {
   void* copy;
   const void* left_tail;  // with `tail`: the last, shorter step, copied as [row tile][16][64], zeros behind k
   int tail;
-  const void*
-      last_tile;  // a copy [step, and the tail's][16][64] of the last row tile when it is not whole, or null
-  long long last_row;  // its first row; -1 when there is none
-  const void* right;   // panels of tile_n columns, right_panel_bytes apart
+  // Of rows that are no whole tiles, either the last row tile begins `overlap` rows earlier, as the last one
+  // of a block of tiles, or it has a copy [step, and the tail's][16][64], zeros behind its rows, and a block
+  // of its own from `last_row` on; else last_tile is null and last_row -1.
+  long long overlap;
+  const void* last_tile;
+  long long last_row;
+  const void* right;  // panels of tile_n columns, right_panel_bytes apart
   long long right_panel_bytes;
   bool fetches_right;           // panels come from beyond L2: the first rows ask for them ahead
   long long rows, cols, steps;  // steps without the tail

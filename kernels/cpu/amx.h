@@ -53,16 +53,18 @@ struct Amx {
   }
 
   // One step of 64 bytes of k. `left` points at row 0 of the first live row tile; row tiles are `next` bytes
-  // apart; with `copy` they are left there. `meanwhile` is done when all is loaded.
+  // apart, the last one `to_last` from the first; with `copy` they are left there. `meanwhile` is done when
+  // all is loaded.
   template <int kRowTiles, int kColTiles, Passing kPassing, class F>
-  static TSR_INLINE void step(const char* left, long long stride, long long next, char* copy,
-                              long long copy_next, const char* right, const F& meanwhile) {
+  static TSR_INLINE void step(const char* left, long long stride, long long next, long long to_last,
+                              char* copy, long long copy_next, const char* right, const F& meanwhile) {
     each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
       constexpr int b = kRight + j % kRights;
       tile_load<b, kPassing == kRightPasses>(right + j * 64, Config::tile_n * 4);
       each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
         if constexpr (j == 0) {
-          tile_load<kLeft + i % kLefts, kPassing == kLeftPasses>(left + i * next, stride);
+          const long long at = i > 0 && i == kRowTiles - 1 ? to_last : i * next;
+          tile_load<kLeft + i % kLefts, kPassing == kLeftPasses>(left + at, stride);
           if (copy) tile_store<kLeft + i % kLefts>(copy + i * copy_next, 64);
         }
         if constexpr (i == (j == 0 ? kRowTiles - 1 : 0) && j == kColTiles - 1) meanwhile();
@@ -119,16 +121,27 @@ struct Amx {
     return call.sums + call.odd * (16 * kM * kRowBytes);
   }
 
+  // Rows that the last tile of a block has in common with the one before.
+  template <int kRowTiles>
+  static TSR_INLINE long long overlap(const AmxArgs& p, long long row) {
+    if constexpr (kTable || kRowTiles == 1) return 0;
+    return row + 16 * kRowTiles > p.rows ? p.overlap : 0;
+  }
+
   template <int kRowTiles, int kColTiles, Passing kPassing>
   static __attribute__((noinline)) void block(Call& call, long long row) {
     const AmxArgs& p = call.p;
     char* sums = sums_of(call, row);
+    const long long before = overlap<kRowTiles>(p, row);
+    const auto first_row = [&](int i) __attribute__((always_inline)) {
+      return 16 * i - (i > 0 && i == kRowTiles - 1 ? before : 0);
+    };
     each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
       each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
         if (kTable || p.first) {
           tile_zero<i * kN + j>();
         } else {
-          tile_load<i * kN + j>(sums + 16 * i * kRowBytes + 64 * j, kRowBytes);
+          tile_load<i * kN + j>(sums + first_row(i) * kRowBytes + 64 * j, kRowBytes);
         }
       });
     });
@@ -163,7 +176,7 @@ struct Amx {
     }
     each_tile<kRowTiles>([&]<int i>() __attribute__((always_inline)) {
       each_tile<kColTiles>([&]<int j>() __attribute__((always_inline)) {
-        tile_store<i * kN + j>(sums + 16 * i * kRowBytes + 64 * j, kRowBytes);
+        tile_store<i * kN + j>(sums + first_row(i) * kRowBytes + 64 * j, kRowBytes);
       });
     });
     if (!p.last) return;
@@ -195,6 +208,7 @@ struct Amx {
                        : kept ? copies
                               : static_cast<const char*>(p.left) + row / 16 * p.left_tile_bytes;
     const long long stride = last || kept ? 64 : p.left_stride, next = kept ? copy_next : p.left_tile_bytes;
+    const long long to_last = (kRowTiles - 1) * next - (kept ? 0 : overlap<kRowTiles>(p, row) * stride);
     const long long advance = last || kept ? 1024 : p.left_step_bytes;
     char* copy = p.copy && !last && !kept ? copies : nullptr;
     const char* right = call.right;
@@ -207,7 +221,7 @@ struct Amx {
         fetch += Config::tile_n * 64;
       }
       call.left_ahead.fetch();
-      step<kRowTiles, kColTiles, kPassing>(left, stride, next, copy, copy_next, right, meanwhile);
+      step<kRowTiles, kColTiles, kPassing>(left, stride, next, to_last, copy, copy_next, right, meanwhile);
       left += advance;
       if (copy) copy += 1024;
       right += Config::tile_n * 64;
@@ -215,7 +229,8 @@ struct Amx {
     if (p.tail) {
       const char* tail = last ? left : static_cast<const char*>(p.left_tail) + row / 16 * 1024;
       step<kRowTiles, kColTiles, kNonePasses>(
-          tail, 64, 1024, nullptr, 0, right, [&]() __attribute__((always_inline)) { call.c_ahead.fetch(); });
+          tail, 64, 1024, (kRowTiles - 1) * 1024, nullptr, 0,
+          right, [&]() __attribute__((always_inline)) { call.c_ahead.fetch(); });
     }
   }
 

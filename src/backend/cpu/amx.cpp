@@ -139,6 +139,7 @@ class AmxKernel : public PartKernel {
     args.row0 = row0;
     args.last_row = -1;
     args.last_tile = nullptr;
+    args.overlap = 0;
     args.tail = 0;
     if (view_.a.patches) {
       const int64_t stride = plan_.patch_stride(depth), bytes = depth * element;
@@ -181,14 +182,17 @@ class AmxKernel : public PartKernel {
     args.left_tile_bytes = 16 * row_bytes;
     const int64_t whole_rows = rows / 16 * 16, whole_depth = depth / plan_.step * plan_.step;
     char* tails = space + plan_.steps_of(plan_.depth) * kTileBytes;
+    const bool overlaps = plan_.overlaps(rows);
+    if (overlaps) args.overlap = whole_rows + 16 - rows;
     if (whole_depth < depth) {
       args.tail = 1;
       args.left_tail = tails;
-      for (int64_t row = 0; row < whole_rows; row += 16) {
-        pack_tile_rows(source(row, whole_depth), depth - whole_depth, 16, tails + row / 16 * kTileBytes);
+      for (int64_t row = 0; row < (overlaps ? rows : whole_rows); row += 16) {
+        pack_tile_rows(source(std::min(row, rows - 16), whole_depth), depth - whole_depth, 16,
+                       tails + row / 16 * kTileBytes);
       }
     }
-    if (whole_rows < rows) {
+    if (whole_rows < rows && !overlaps) {
       args.last_row = whole_rows;
       args.last_tile = space;
       pack_tile_rows(source(whole_rows, 0), depth, static_cast<int>(rows - whole_rows), space);

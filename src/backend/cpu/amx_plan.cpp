@@ -112,7 +112,8 @@ void AmxPlan::choose_blocks(const GemmView& view, const KernelConfig& config, co
   far_right = all * cols * size > arch.l2.bytes && right.k_stride * size >= kPageBytes;
   // Panels from beyond L2 that few rows use are read as they lie in memory, one behind the other.
   fetches_right = view.b_prepacked && packed_group_bytes() > arch.l2.bytes;
-  const bool few = fetches_right && rows <= kShallowRows && rows % 16 == 0 && tile_n >= kLeastWide;
+  const bool few =
+      fetches_right && rows <= kShallowRows && (rows % 16 == 0 || overlaps(rows)) && tile_n >= kLeastWide;
   // One block of packed rows stays in L1 while panels from L2 pass.
   const bool one_row_block = config.pack_a && view.b_prepacked && !fetches_right && rows <= tile_m;
   right_resident =

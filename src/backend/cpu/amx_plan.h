@@ -61,6 +61,11 @@ struct AmxPlan {
   int64_t packed_group_bytes() const { return panel_bytes_of(k) * ceil_div(cols, tile_n); }
   // Of rows of patches: an odd number of cache lines, so that those of a tile lie in sets of their own.
   int64_t patch_stride(int64_t some_k) const { return odd_lines(steps_of(some_k) * 64); }
+  // Whether, of `some_rows` read in place, the last tile is not whole and the last one of a block of tiles:
+  // it begins earlier then, so that it ends with the rows.
+  bool overlaps(int64_t some_rows) const {
+    return tile_m > 16 && some_rows % 16 != 0 && ceil_div(some_rows, 16) % (tile_m / 16) == 0;
+  }
   int64_t sums_stride() const;  // of one panel and row block
 
   // Bytes of a thread's workspace: sums between blocks of k, rows of the left operand, panels of the right

@@ -122,6 +122,20 @@ TEST_P(AmxTest, SumsWaitForTheNextBlock) {
   }
 }
 
+// Rows that fill all but the last tile of a block: with a tail of k and without, in one block of k, in chunks
+// of it and in blocks, as the only block and behind others; C is read too.
+TEST_P(AmxTest, TheLastTileOfABlockEndsWithTheRows) {
+  for (const char* tile : {"32x32", "64x16"}) {
+    const int block = tile[0] == '6' ? 64 : 32;
+    for (const int rows : {block - 15, block - 8, block - 1, 3 * block - 3}) {
+      const std::string sizes = "m=" + std::to_string(rows) + " n=" + std::to_string(rows);
+      for (const char* k : {" k=64", " k=71"}) everywhere(tile, "", sizes + k, "alpha=2 beta=-1");
+      everywhere(tile, "block=0x0x64", sizes + " k=200", "epilogue=bias");
+    }
+    everywhere(tile, "", "m=150 n=150 k=3000");
+  }
+}
+
 TEST_P(AmxTest, BatchesStridesAlphaBeta) {
   everywhere("32x32", "", "m=35 n=40 k=69",
              "batch=3 lda=80 ldb=81 ldc=47 stride_a=6000 stride_c=2000 beta=1");
