@@ -107,6 +107,8 @@ struct KernelConfig {
   // "cpu_packed block=96x512x256 tile=6x64 inst=1x16x1": the family, then every knob that is not at its
   // default. nullopt with the reason in *why, where that is wanted.
   static std::optional<KernelConfig> parse(std::string_view text, std::string* why = nullptr);
+  // The same; throws Error(bad_input) with the text and the reason.
+  static KernelConfig read(std::string_view text);
 };
 
 struct ConfigField {

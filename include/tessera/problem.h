@@ -27,10 +27,12 @@
 namespace tessera {
 
 enum class Op : uint8_t { gemm, conv_fwd, conv_bwd_data, conv_bwd_weight };
+inline constexpr int kOpCount = 4;
 
 // Order of A, B, C: r row-major, c column-major. C is always row-major. Of a convolution, where its channels
 // are.
 enum class Layout : uint8_t { rcr, rrr, crr, ccr, channels_last, channels_first };
+inline constexpr int kLayoutCount = 6;
 
 // Sizes of a convolution, those of the forward pass in every direction. Spatial axes are the last `dims` of
 // three, outermost first; the others have extent, filter, stride and dilation 1.
@@ -85,8 +87,10 @@ struct Problem {
   // overflow.
   static Problem parse(std::string_view text);
 
-  // Checks what parse() checks beyond syntax, and makes strides that merely repeat the packed value kPacked.
+  // Checks what parse() checks beyond syntax, and does simplify_strides().
   void validate();
+  // Makes strides that merely repeat the packed value kPacked. Checks nothing, and takes any values.
+  void simplify_strides() noexcept;
 
   // Leading dimensions and batch strides with kPacked resolved.
   int64_t ld_a() const;
@@ -109,7 +113,9 @@ std::string layout_names();          // of every operation
 std::string layout_names(Op op);     // those the operation has: "rcr rrr crr ccr"
 std::vector<std::string>
 problem_words();  // what a problem's text is made of: operations, and keys with their '='
-std::string types_text(const Problem& p);  // the value of dtype=: "bf16", "u8xi8"
+// The value of dtype=: "bf16", "u8xi8".
+std::string types_text(DType a, DType b);
+std::string types_text(const Problem& p);
 
 inline bool is_conv(Op op) { return op != Op::gemm; }
 inline bool is_conv(Layout l) { return l == Layout::channels_last || l == Layout::channels_first; }

@@ -14,7 +14,7 @@ namespace tsr {
 template <class C>
 struct WordMath : UnpackedMath<C> {
   using Base = UnpackedMath<C>;
-  using Base::kGroup, Base::kMadd, Base::kOffset, Base::kPairs, Base::kRow, Base::L;
+  using Base::kGroup, Base::kMadd, Base::kOffset, Base::kPairs, Base::kRow, Base::kVnni, Base::L;
   using typename Base::Acc, typename Base::U;
   // It is the rows that kOffset moves.
   static constexpr bool kRowIsUnsigned = kOffset || kRow == Type::u8;
@@ -61,7 +61,7 @@ struct WordMath : UnpackedMath<C> {
 
   static TSR_INLINE Acc multiply(Acc c, Acc row, Acc col) {
     if constexpr (kFewRegisters) {
-      multiply_add<C::inst>(c, row, col);
+      kVnni && !kRowIsUnsigned ? multiply_add<C::inst>(c, col, row) : multiply_add<C::inst>(c, row, col);
       return c;
     } else {
       return Base::template multiply<kRowIsUnsigned>(c, row, col);

@@ -67,7 +67,6 @@ class Plan(_abi.OfThisProcess):
         self._tensors = problem.tensors
         self._calls: Dict[Any, calls.Call] = {}
         facts = self.info()
-        self._packed_bytes: int = facts["packed_b_bytes"]
         self._host: bool = facts["host_memory"]
         self._place = "cpu" if self._host else f"cuda:{device.partition(':')[2] or 0}"  # where its arrays are
         self._provisional = False  # whether its dispatcher may find a faster one
@@ -84,9 +83,9 @@ class Plan(_abi.OfThisProcess):
     def _checked(self, obj: Any, tensor: Tensor) -> arrays.Array:
         array = arrays.view(obj, tensor.name, None if tensor.packed else tensor.dtype)
         if tensor.packed:
-            if not array.dense() or array.bytes() < self._packed_bytes:
+            if not array.dense() or array.bytes() < self.packed_b_bytes:
                 raise BadInput(f"bad_input: {tensor.name} has {array.bytes()} bytes, packed by this kernel it has "
-                               f"{self._packed_bytes}; Plan.pack_b makes it")
+                               f"{self.packed_b_bytes}; Plan.pack_b makes it")
         elif not _fits(array, tensor):
             raise BadInput(f"bad_input: {tensor.name} has shape {array.shape} and strides {array.strides}, the problem "
                            f"has {tensor.shape} and {tensor.strides} (elements)")
@@ -195,7 +194,7 @@ class Plan(_abi.OfThisProcess):
             raise BadInput(f"bad_input: {tensor.name} has shape {array.shape} and strides {array.strides}, to be packed "
                            f"{'' if ldb is None else f'by ldb={ldb} '}it has {tensor.shape} and {tensor.strides} "
                            "(elements); copy it into that order")
-        packed = arrays.empty_like(array, (max(self._packed_bytes, 1),), "u8")
+        packed = arrays.empty_like(array, (max(self.packed_b_bytes, 1),), "u8")
         _abi.check(_abi.library().tsr_kernel_pack_b(self._handle, array.address,
                                                     arrays.view(packed, "packed").address, -1 if ldb is None else ldb))
         return packed

@@ -50,7 +50,7 @@ std::string parent_of(const std::string& path) {
 }
 
 const std::string& host_name() {
-  static const std::string name = [] {
+  static const auto& name = *new std::string([] {  // for threads while the process ends
     std::array<char, 256> text{};
     gethostname(text.data(), text.size() - 1);
     std::string host = text.data();
@@ -61,7 +61,7 @@ const std::string& host_name() {
       if (c == '-' || c == '/') c = '_';
     }
     return host;
-  }();
+  }());
   return name;
 }
 
@@ -245,7 +245,19 @@ void check_writable(const std::string& path) {
   }
 }
 
+bool is_standard_output(const std::string& path) {
+  struct stat file {
+  }, output{};
+  return stat(path.c_str(), &file) == 0 && fstat(STDOUT_FILENO, &output) == 0 &&
+         file.st_dev == output.st_dev && file.st_ino == output.st_ino;
+}
+
 void write_file_whole(const std::string& named, std::string_view bytes, bool durable) {
+  if (is_standard_output(named)) {
+    fflush(stdout);
+    if (!write_all(STDOUT_FILENO, bytes)) fail("write", named, errno);
+    return;
+  }
   check_writable(named);
   struct stat st {};
   // A link stays what it is, and what it leads to is replaced as a whole: others may have it open.
@@ -271,6 +283,20 @@ void write_file_whole(const std::string& named, std::string_view bytes, bool dur
     throw;
   }
   if (durable) sync_directory(parent_of(path));
+}
+
+bool create_file_whole(const std::string& path, std::string_view bytes) {
+  if (path_exists(path)) return false;
+  check_writable(path);
+  const std::string fresh = parent_of(path) + "/." + temp_name();
+  write_file_whole(fresh, bytes);
+  int error = link(fresh.c_str(), path.c_str()) == 0 ? 0 : errno;
+  // File systems without hard links, where nothing better is to be had.
+  if (error == EPERM || error == EOPNOTSUPP) error = rename(fresh.c_str(), path.c_str()) == 0 ? 0 : errno;
+  unlink(fresh.c_str());
+  if (error && error != EEXIST) fail("write", path, error);
+  sync_directory(parent_of(path));
+  return error == 0;
 }
 
 void replace_file(const std::string& path, std::string_view bytes) {
@@ -300,6 +326,10 @@ void remove_all(const std::string& path) {
 }
 
 bool path_exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+bool is_directory(const std::string& path) {
+  struct stat st {};
+  return stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+}
 bool is_link(const std::string& path) {
   struct stat st {};
   return lstat(path.c_str(), &st) == 0 && S_ISLNK(st.st_mode);

@@ -88,7 +88,12 @@ void write_file(const std::string& path, std::string_view bytes, bool durable = 
 // one, and the file it leads to is replaced. New files have the mode that the umask leaves, others keep
 // theirs.
 void write_file_whole(const std::string& path, std::string_view bytes, bool durable = true);
-// The same without a part that others could play: a link at `path` is replaced, not followed.
+// Whether it is what the program prints to: then write_file_whole writes behind what was printed.
+bool is_standard_output(const std::string& path);
+// False, and nothing is written, where there is a file already: of several that create one, one does.
+bool create_file_whole(const std::string& path, std::string_view bytes);
+// The same as write_file_whole without a part that others could play: a link at `path` is replaced, not
+// followed.
 void replace_file(const std::string& path, std::string_view bytes);
 // Error(io) where write_file_whole would fail, as far as can be seen: for asking before long work.
 void check_writable(const std::string& path);
@@ -96,6 +101,7 @@ void check_writable(const std::string& path);
 void make_directories(const std::string& path);  // mode 0700 for those it makes; Error(io)
 void remove_all(const std::string& path);        // quiet: what cannot be removed stays
 bool path_exists(const std::string& path);
+bool is_directory(const std::string& path);
 bool is_link(const std::string& path);  // a symbolic one
 std::string temp_directory();           // TMPDIR or /tmp
 // TESSERA_CACHE_DIR, else $XDG_CACHE_HOME/tessera, else ~/.cache/tessera; "" when none of them is set.

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <latch>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "tessera/error.h"
 
 namespace tessera {
 
@@ -35,6 +38,23 @@ void in_parallel(size_t count, int jobs, const std::function<void(size_t)>& work
   loop();
   for (std::thread& t : others) t.join();
   if (error) std::rethrow_exception(error);
+}
+
+void need_threads(int count) {
+  std::latch all_there(1);
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(std::max(count, 0)));
+  std::string why;
+  try {
+    for (int i = 0; i < count; ++i) threads.emplace_back([&] { all_there.wait(); });
+  } catch (const std::system_error& e) { why = e.what(); }
+  all_there.count_down();
+  for (std::thread& t : threads) t.join();
+  if (why.empty()) return;
+  throw Error(ErrorCode::device,
+              "of " + std::to_string(count) + " more threads " + std::to_string(threads.size()) +
+                  " could be started: " + why,
+              "use fewer threads, or raise the limits of processes and memory");
 }
 
 }  // namespace tessera

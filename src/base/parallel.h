@@ -12,4 +12,8 @@ namespace tessera {
 // stopped.
 void in_parallel(size_t count, int jobs, const std::function<void(size_t)>& work);
 
+// Error(device) unless `count` more threads can run at once: they are started, and end. For a library that
+// ends the process where it cannot start its own.
+void need_threads(int count);
+
 }  // namespace tessera

@@ -1,10 +1,11 @@
 // How far a long job is, on stderr: a bar with the time left on a terminal, a line now and then elsewhere.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <string>
 #include <string_view>
+
+#include "base/clock.h"
 
 namespace tessera {
 
@@ -24,7 +25,6 @@ class Progress {
   void note(std::string_view line);
 
  private:
-  using Clock = std::chrono::steady_clock;
   void clear();
 
   std::string label_;

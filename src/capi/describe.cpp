@@ -78,15 +78,9 @@ Json problem(std::string_view text) {
 
 // From a config's text or its knobs as JSON.
 Json config(std::string_view text) {
-  std::optional<KernelConfig> c;
-  if (text.starts_with('{')) {
-    c = config_from_json(Json::parse(text, "config"));
-  } else {
-    std::string why;
-    c = KernelConfig::parse(text, &why);
-    if (!c) throw Error(ErrorCode::bad_input, "config '" + std::string(text) + "': " + why);
-  }
-  return Json::object({{"config", to_string(*c)}, {"knobs", to_json(*c)}});
+  const KernelConfig c =
+      text.starts_with('{') ? config_from_json(Json::parse(text, "config")) : KernelConfig::read(text);
+  return Json::object({{"config", to_string(c)}, {"knobs", to_json(c)}});
 }
 
 Json suite(std::string_view text) {

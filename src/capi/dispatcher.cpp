@@ -57,21 +57,23 @@ Json explain(Dispatcher& dispatcher, const Problem& problem, const Json& options
   const bool rejected = read_flag(in, "rejected", false);
   in.finish();
   if (!suggest) return explanation_json(problem, arch, dispatcher.explain(problem, rejected));
-  std::string why;
-  const auto config = KernelConfig::parse(suggest->as_string(), &why);
-  if (!config) throw Error(ErrorCode::bad_input, "config '" + suggest->as_string() + "': " + why);
-  return correction_json(problem, arch, dispatcher.correct(problem, *config));
+  return correction_json(problem, arch,
+                         dispatcher.correct(problem, KernelConfig::read(suggest->as_string())));
 }
 
 tsr_kernel* handle_of(DispatcherObject& owner, const Kernel& kernel, const BuildInfo& build) {
   std::lock_guard lock(owner.mutex);
   if (owner.destroyed) throw Error(ErrorCode::bad_input, "the dispatcher was destroyed meanwhile");
-  auto [entry, added] = owner.handles.try_emplace(&kernel, nullptr);
-  if (added) {
-    auto object = std::make_shared<KernelObject>(KernelObject{&kernel, owner.shared_from_this(), build});
-    entry->second = static_cast<tsr_kernel*>(kernels().add(std::move(object)));
+  if (const auto known = owner.handles.find(&kernel); known != owner.handles.end()) return known->second;
+  auto object = std::make_shared<KernelObject>(KernelObject{&kernel, owner.shared_from_this(), build});
+  auto* const handle = static_cast<tsr_kernel*>(kernels().add(std::move(object)));
+  try {
+    owner.handles.emplace(&kernel, handle);
+  } catch (...) {
+    kernels().remove(handle);
+    throw;
   }
-  return entry->second;
+  return handle;
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ class HandleTable {
       if (index >= kChunks * kChunkSlots) throw Error(ErrorCode::device, "too many handles", "destroy some");
       auto& chunk = chunks_[index / kChunkSlots];
       if (!chunk.load(std::memory_order_relaxed)) {
+        free_.reserve((owned_.size() + 1) * kChunkSlots);  // let_go() must find room
         owned_.push_back(std::make_unique<Chunk>());
         chunk.store(owned_.back().get(), std::memory_order_release);
       }

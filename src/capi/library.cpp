@@ -179,9 +179,11 @@ void tsr_free(void* text) { std::free(text); }
 void tsr_interrupt(int stop) { set_interrupted(stop != 0); }
 
 void tsr_set_log(tsr_log log, void* user) {
-  if (!log) return set_log_sink({});
-  set_log_sink([=](LogLevel level, std::string_view text) {
-    log(user, static_cast<int>(level), std::string(text).c_str());
+  guarded([&] {
+    if (!log) return set_log_sink({});
+    set_log_sink([=](LogLevel level, std::string_view text) {
+      log(user, static_cast<int>(level), std::string(text).c_str());
+    });
   });
 }
 

@@ -77,8 +77,11 @@ int run(const Invocation& call) {
   const DispatcherOptions options = call.dispatcher_options();
   const std::string csv = call.output("--csv");
   std::vector<std::shared_ptr<const Peer>> peers;
-  for (const std::string& name : call.list("--peers"))
+  for (const std::string& name : call.list("--peers")) {
+    if (std::ranges::any_of(peers, [&](const auto& known) { return known->name() == name; }))
+      throw UsageError("peer '" + name + "' is named twice");
     peers.push_back(usage([&] { return Peer::load(name); }));
+  }
   Dispatcher dispatcher(options);
   std::vector<BenchRow> results;
   {

@@ -1,7 +1,9 @@
+#include "base/fs.h"
 #include "base/text.h"
 #include "cli/invocation.h"
 #include "cli/output.h"
 #include "runtime/kernel_cache.h"
+#include "tessera/error.h"
 
 namespace tessera::cli {
 namespace {
@@ -14,6 +16,10 @@ constexpr Option kOptions[] = {
 };
 
 KernelCache open_cache(const Invocation& call) {
+  const KernelCache cache({.directory = call.value("--cache-dir"), .packs = {}});
+  if (path_exists(cache.directory()) && !is_directory(cache.directory()))
+    throw Error(ErrorCode::io, "the kernel cache '" + cache.directory() + "' is no directory",
+                "name another with --cache-dir or TESSERA_CACHE_DIR");
   return KernelCache({.directory = call.value("--cache-dir"), .packs = call.each("--pack")});
 }
 

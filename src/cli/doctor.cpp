@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "backend/backend.h"
+#include "backend/cpu/compile.h"
 #include "backend/cuda/nvrtc.h"
 #include "base/clock.h"
 #include "base/fs.h"
@@ -19,6 +20,8 @@
 #include "runtime/pack.h"
 #include "space/space.h"
 #include "tessera/error.h"
+#include "tessera/tune_db.h"
+#include "tune/database.h"
 #include "tune/peer.h"
 
 namespace tessera::cli {
@@ -113,7 +116,7 @@ void compiler(const Invocation& call, Findings& out) {
     const auto backend = make_backend("cpu", 1);
     const std::string identity = backend->compiler_identity();
     if (identity.empty()) {
-      out.push_back({"compiler", has_pack ? State::warn : State::fail, "none found", remedy});
+      out.push_back({"compiler", has_pack ? State::warn : State::fail, find_cpp_compiler().missing, remedy});
       return;
     }
     const GemmView view = lower(Problem::parse("gemm m=64 n=64 k=64 dtype=f32"));
@@ -156,6 +159,19 @@ void cache(const Invocation& call, Findings& out) {
   }
 }
 
+void database(const Invocation&, Findings& out) {
+  const std::string path = default_tune_db();
+  if (path == "none" || !path_exists(path)) {
+    out.push_back({"database", State::ok, path == "none" ? "none" : "none yet: " + path, ""});
+    return;
+  }
+  try {
+    const Database db(path, Database::Mode::read);
+    out.push_back(
+        {"database", State::ok, path + ": " + std::to_string(db.decisions().size()) + " decisions", ""});
+  } catch (const Error& e) { out.push_back({"database", State::fail, e.what_happened(), e.what_to_do()}); }
+}
+
 void packs(const Invocation& call, Findings& out) {
   std::vector<std::string> paths = call.each("--pack");
   try {
@@ -166,10 +182,16 @@ void packs(const Invocation& call, Findings& out) {
     try {
       const auto pack = Pack::open(path);
       const size_t damaged = pack->damaged().size();
-      out.push_back({"pack", damaged ? State::fail : State::ok,
-                     path + ": " + std::to_string(pack->size()) + " kernels" +
-                         (damaged ? ", " + std::to_string(damaged) + " damaged" : ""),
-                     damaged ? "create it again" : ""});
+      const bool other = !pack->of_this_build();
+      out.push_back(
+          {"pack",
+           damaged ? State::fail
+           : other ? State::warn
+                   : State::ok,
+           path + ": " + std::to_string(pack->size()) + " kernels" +
+               (damaged ? ", " + std::to_string(damaged) + " damaged" : "") +
+               (other ? ", made by another build: those whose source has changed are compiled" : ""),
+           damaged || other ? "create it again" : ""});
     } catch (const Error& e) { out.push_back({"pack", State::fail, e.what_happened(), e.what_to_do()}); }
   }
 }
@@ -200,7 +222,7 @@ void gpu_libraries(const Invocation&, Findings& out) {
 }
 
 constexpr void (*kChecks[])(const Invocation&, Findings&) = {
-    system_facts, architecture, compiler, cuda, cache, packs, peers, gpu_libraries};
+    system_facts, architecture, compiler, cuda, cache, database, packs, peers, gpu_libraries};
 
 int run(const Invocation& call) {
   call.no_more_words(0);

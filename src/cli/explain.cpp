@@ -111,6 +111,11 @@ void print_rejected(const Explanation& e, size_t more) {
 int run(const Invocation& call) {
   const Problem problem = call.problem();
   const DispatcherOptions options = call.dispatcher_options();
+  if (call.has("--budget-ms") && !call.has("--time")) throw UsageError("--budget-ms is of --time");
+  for (const char* other : {"--time", "--top", "--rejected", "--config"}) {
+    if (call.has("--suggest") && call.has(other))
+      throw UsageError(std::string("--suggest and ") + other + " contradict each other");
+  }
   if (call.has("--time") && only_plans(options.device))
     throw UsageError("--time: device " + options.device +
                      " only plans, it runs no kernels that could be timed");
@@ -133,7 +138,7 @@ int run(const Invocation& call) {
   };
   if (!e.why_none.empty()) {
     if (call.json()) print_json(json());
-    if (!call.json()) print_rejected(e, more_refused);
+    if (!call.json() && !e.rejected.empty()) print_rejected(e, more_refused);
     throw Error(ErrorCode::unsupported, e.why_none).on(to_string(problem));
   }
   // The first answer pays for tables that later ones share.

@@ -117,8 +117,11 @@ void Invocation::refuse_row_selection() const {
 
 Problem Invocation::problem() const {
   if (has("--suite")) {
-    const auto rows = suite_rows(
-        value("--suite"), {.dtype = value("--dtype"), .extra = join(words, " "), .name = value("--name")});
+    const std::string text = join(words, " ");
+    if (const auto said = split_words(text); !said.empty() && is_op(said[0]))
+      throw UsageError("the problem '" + text + "' and --suite contradict each other");
+    const auto rows =
+        suite_rows(value("--suite"), {.dtype = value("--dtype"), .extra = text, .name = value("--name")});
     if (rows.size() == 1) return rows[0].problem;
     std::vector<std::string> names;
     for (const SuiteRow& row : rows) names.push_back(row.name);
@@ -186,6 +189,8 @@ DispatcherOptions Invocation::dispatcher_options() const {
 std::string Invocation::output(std::string_view option) const {
   std::string path = value(option);
   if (path == "-") throw UsageError(std::string(option) + " names a file; standard output is /dev/stdout");
+  if (has(option) && json() && is_standard_output(path))
+    throw UsageError(std::string(option) + " would mix with the JSON on standard output; name a file");
   if (has(option)) check_writable(path);
   return path;
 }

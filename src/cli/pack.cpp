@@ -76,7 +76,11 @@ int create(const Invocation& call) {
       .decisions = !call.has("--kernels-only")};
   const std::string path = call.output("--out");
   PackWriter writer;
-  if (call.has("--add")) writer.add(*Pack::open(path));
+  if (call.has("--add")) {
+    if (!path_exists(path))
+      throw Error(ErrorCode::io, "there is no pack '" + path + "' to add to", "leave out --add to create it");
+    writer.add(*Pack::open(path));
+  }
   std::unique_ptr<Progress> progress;
   if (!call.has("--quiet")) progress = std::make_unique<Progress>("building", problems.size());
   add_kernels(writer, problems, options, [&](size_t done, size_t total, const std::string& what) {
@@ -123,13 +127,29 @@ int check(const Invocation& call) {
   Json all = Json::array();
   bool good = true;
   for (const std::string& path : call.words) {
-    const auto damaged = Pack::open(path)->damaged();
-    good = good && damaged.empty();
-    all.push(Json::object({{"path", path}, {"damaged", write_strings(damaged)}}));
-    if (!call.json()) print(path + (damaged.empty() ? ": good" : ": damaged: " + join(damaged, " ")));
+    const std::string again = "tessera pack check " + shell_quote(path);
+    try {
+      const auto pack = Pack::open(path);
+      const auto damaged = pack->damaged();
+      all.push(Json::object(
+          {{"path", path}, {"damaged", write_strings(damaged)}, {"of_this_build", pack->of_this_build()}}));
+      if (!damaged.empty()) {
+        good = false;
+        say_failed(path + ": damaged: " + join(damaged, " ") + "; build or copy it anew", again);
+      } else if (!call.json()) {
+        print(path + ": good" +
+              (pack->of_this_build() ? ""
+                                     : ", made by another build: kernels whose source has "
+                                       "changed since are compiled; create it again"));
+      }
+    } catch (const Error& e) {
+      good = false;
+      all.push(Json::object({{"path", path}, {"error", e.what()}}));
+      say_failed(e.what(), again);
+    }
   }
   if (call.json()) print_json(all);
-  return good ? kOk : say_failed("damaged pack", call.reproduce());
+  return good ? kOk : kFailed;
 }
 
 constexpr Action kActions[] = {

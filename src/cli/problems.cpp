@@ -9,10 +9,17 @@
 namespace tessera::cli {
 namespace {
 
-// "gemm" or "conv_fwd", or "gemm m=..." in one word.
+// "gemm" or "conv_fwd", or "gemm m=..." in one word. An operation that is misspelt shows by its fields.
 bool starts_problem(std::string_view word) {
   const auto words = split_words(word);
-  return !words.empty() && is_op(words[0]);
+  return !words.empty() &&
+         (is_op(words[0]) || (words.size() > 1 && words[1].find('=') != std::string_view::npos &&
+                              !path_exists(std::string(word))));
+}
+bool is_field(std::string_view word) {
+  const size_t equals = word.find('=');
+  return equals != std::string_view::npos && equals > 0 && word.find('/') > equals &&
+         !is_op(split_words(word)[0]);
 }
 
 bool is_suite(std::string_view word) { return !starts_problem(word) && word.ends_with(".csv"); }
@@ -26,6 +33,7 @@ void append(std::vector<SuiteRow>& to, std::vector<SuiteRow> rows) {
 std::vector<SuiteRow> parse_problem_list(std::string_view text, std::string_view origin) {
   std::vector<SuiteRow> rows;
   size_t number = 0;
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a byte order mark
   for (std::string_view line : split(text, '\n')) {
     ++number;
     line = trim(line.substr(0, line.find('#')));
@@ -51,7 +59,8 @@ std::vector<SuiteRow> problems_of(const Invocation& call) {
   if (!reads_suite(call)) call.refuse_row_selection();
   for (size_t i = 0; i < call.words.size();) {
     const std::string& word = call.words[i++];
-    if (starts_problem(word)) {
+    const bool fields_follow = i < call.words.size() && is_field(call.words[i]);
+    if (starts_problem(word) || (fields_follow && !path_exists(word))) {
       std::string text = word;  // and the unquoted words that follow
       while (i < call.words.size() && !starts_problem(call.words[i]) &&
              call.words[i].find('=') != std::string::npos) {

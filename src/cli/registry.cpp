@@ -40,7 +40,7 @@ int list(const Invocation& call) {
   return kOk;
 }
 
-int check(const Invocation& call) {
+void check_declarations(const Invocation& call, size_t* kernels) {
   const auto registry = load(call);
   if (registry->size() == 0) {
     throw Error(ErrorCode::bad_input,
@@ -52,10 +52,21 @@ int check(const Invocation& call) {
   if (again->all() != registry->all()) {
     throw Error(ErrorCode::internal, "the declarations change when written as JSON and read back");
   }
+  *kernels = registry->size();
+}
+
+int check(const Invocation& call) {
+  size_t kernels = 0;
+  try {
+    check_declarations(call, &kernels);
+  } catch (const Error& e) {
+    if (call.json()) print_json(Json::object({{"valid", false}, {"error", e.what()}}));
+    throw;
+  }
   if (call.json()) {
-    print_json(Json::object({{"valid", true}, {"kernels", static_cast<int64_t>(registry->size())}}));
+    print_json(Json::object({{"valid", true}, {"kernels", static_cast<int64_t>(kernels)}}));
   } else {
-    print("valid, " + std::to_string(registry->size()) + " declaration(s)");
+    print("valid, " + std::to_string(kernels) + " declaration(s)");
   }
   return kOk;
 }

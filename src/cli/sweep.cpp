@@ -97,6 +97,12 @@ int plan(const Invocation& call) {
   Invocation rest = call;
   rest.words.erase(rest.words.begin());
   const auto dtypes = call.list("--dtype");
+  for (const char* of_generated : {"--layout", "--max-gflop"}) {
+    if (call.has(of_generated) && !call.has("--generate"))
+      throw UsageError(std::string(of_generated) + " is of --generate");
+  }
+  if (call.has("--extra") && !call.has("--generate") && !call.has("--suite"))
+    throw UsageError("--extra is of --generate and --suite; a problem's own text says all of it");
   std::vector<SuiteRow> rows;
   const auto append = [&](std::vector<SuiteRow> more) {
     rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));

@@ -37,9 +37,10 @@ int run(const Invocation& call) {
   finish_step_on_interrupt();
   std::vector<std::pair<std::string, std::string>> skipped;
   std::vector<TunedDecision> decisions;
+  bool ran_out = false;
   {
     SweepBars bars(call);
-    decisions = tune(rows, o, call.database(), &skipped, std::ref(bars));
+    decisions = tune(rows, o, call.database(), &skipped, std::ref(bars), &ran_out);
   }
   for (const auto& [problem, why] : skipped)
     std::fprintf(stderr, "left out: %s: %s\n", problem.c_str(), why.c_str());
@@ -59,6 +60,11 @@ int run(const Invocation& call) {
     print(std::to_string(decisions.size()) + " decisions in " + call.database());
   }
   if (stop_requested()) return interrupted_status();
+  if (ran_out && !failed.empty()) {
+    return say_failed("the budget ended before " + std::to_string(failed.size()) + " of " +
+                          std::to_string(rows.size()) + " problems had a time; give more with --budget",
+                      call.reproduce());
+  }
   for (const std::string& problem : failed)
     say_failed("device: " + problem + ": no configuration ran right",
                call.reproduce("tune", Problem::parse(problem)));

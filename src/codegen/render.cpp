@@ -168,7 +168,7 @@ Source render(const GemmView& v, const KernelConfig& c, const ArchSpec& a) {
   if (family.header.empty()) {
     throw Error(ErrorCode::unsupported,
                 "kernel family '" + name + "' has no kernel source yet, so it can be planned only",
-                "choose a config of another family");
+                "tessera explain shows what would be chosen");
   }
   const Instruction* inst = a.find_instruction(v.a.type, v.b.type, c);
   if (!inst) {

@@ -3,11 +3,10 @@
 
 #include "core/arch_spec.h"
 #include "core/json_values.h"
+#include "core/tile_math.h"
 
 namespace tessera {
 namespace {
-
-bool power_of_two(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
 
 void check_cpu(const ArchSpec& a) {
   if (!power_of_two(a.vector_bits))

@@ -72,7 +72,11 @@ void read_caches(ArchSpec& a) {
 
 // The architecture that TESSERA_ARCH asks for: of any processor that has its features.
 const ArchSpec& wanted_arch(std::string_view name, const Processor& here) {
-  const ArchSpec& a = find_arch(name);
+  const ArchSpec& a = [&]() -> const ArchSpec& {
+    try {
+      return find_arch(name);
+    } catch (const Error& e) { throw e.on("TESSERA_ARCH"); }
+  }();
   const std::vector<std::string> missing = missing_features(a, here);
   if (a.backend == BackendKind::cpu && missing.empty()) return a;
   throw Error(ErrorCode::unsupported,
@@ -105,8 +109,12 @@ const ArchSpec& best_cpu_arch(const Processor& p) {
     if (describes(a.processors, p) && missing_features(a, p).empty()) best = &a;
   }
   if (best) return *best;
+  const ArchSpec* least = nullptr;
+  for (const ArchSpec& a : all_archs()) {
+    if (a.backend == BackendKind::cpu && (!least || a.rank < least->rank)) least = &a;
+  }
   throw Error(ErrorCode::unsupported, "this processor has the features of no known architecture",
-              "the least one needs avx2, fma and f16c; 'null:ARCH' plans without a device");
+              "the least one needs " + join(least->features, " ") + "; 'null:ARCH' plans without a device");
 }
 
 Processor this_processor() {

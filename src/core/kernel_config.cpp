@@ -150,6 +150,13 @@ std::optional<KernelConfig> KernelConfig::parse(std::string_view text, std::stri
   return c;
 }
 
+KernelConfig KernelConfig::read(std::string_view text) {
+  std::string why;
+  const auto config = parse(text, &why);
+  if (!config) throw Error(ErrorCode::bad_input, "config '" + std::string(text) + "': " + why);
+  return *config;
+}
+
 std::string to_string(const KernelConfig& c) {
   std::string text(to_string(c.family_id()));
   for (size_t first = 1; first < std::size(kFields);) {

@@ -8,12 +8,12 @@ std::string unknown_word(const Problem& p) {
     int value, last;
   };
   const int last_type = kDTypeCount - 1;
-  for (const Member& m : {Member{"op", int(p.op), int(Op::conv_bwd_weight)},
+  for (const Member& m : {Member{"op", int(p.op), kOpCount - 1},
                           {"a", int(p.a), last_type},
                           {"b", int(p.b), last_type},
                           {"out", int(p.out), last_type},
                           {"d", int(p.d), last_type},
-                          {"layout", int(p.layout), int(Layout::channels_first)}}) {
+                          {"layout", int(p.layout), kLayoutCount - 1}}) {
     if (m.value > m.last) return std::string(m.name) + " is " + std::to_string(m.value) + ", which is none";
   }
   const Epilogue& e = p.epilogue;

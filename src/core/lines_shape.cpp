@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 #include "core/tile_math.h"
 #include "tessera/kernel_config.h"
@@ -39,15 +40,12 @@ int64_t LinesShape::tiles_of(int64_t lines) const {
 }
 
 int64_t LinesShape::lines_read(int64_t lines) const {
-  // Of each remainder by the step, those from the first position's to the last one's.
+  // Of each remainder by the step, those from the first position's to the last one's. Every so many taps
+  // remainders come again: the last of each remainder are the last taps.
+  const int64_t remainders = y.step / std::gcd(y.spread, y.step);
   int64_t sum = 0;
-  for (int64_t phase = 0; phase < y.step; ++phase) {
-    int64_t most = -1;
-    for (int64_t t = 0; t < y.taps; ++t) {
-      if (t * y.spread % y.step == phase) most = t * y.spread / y.step;
-    }
-    if (most >= 0) sum += lines + most;
-  }
+  for (int64_t t = std::max<int64_t>(y.taps - remainders, 0); t < y.taps; ++t)
+    sum += lines + t * y.spread / y.step;
   return sum;
 }
 

@@ -15,9 +15,10 @@
 namespace tessera {
 namespace {
 
-constexpr std::array<std::string_view, 4> kOps = {"gemm", "conv_fwd", "conv_bwd_data", "conv_bwd_weight"};
-constexpr std::array<std::string_view, 6> kLayouts = {"rcr", "rrr",           "crr",
-                                                      "ccr", "channels_last", "channels_first"};
+constexpr std::array<std::string_view, kOpCount> kOps = {"gemm", "conv_fwd", "conv_bwd_data",
+                                                         "conv_bwd_weight"};
+constexpr std::array<std::string_view, kLayoutCount> kLayouts = {"rcr", "rrr",           "crr",
+                                                                 "ccr", "channels_last", "channels_first"};
 
 // dtype=A or dtype=AxB.
 void parse_types(Problem& p, std::string_view text) {
@@ -207,11 +208,12 @@ const std::vector<Field>& fields() {
 
 }  // namespace
 
-std::string types_text(const Problem& p) {
-  std::string text(to_string(p.a));
-  if (p.b != p.a) text += "x" + std::string(to_string(p.b));
+std::string types_text(DType a, DType b) {
+  std::string text(to_string(a));
+  if (b != a) text += "x" + std::string(to_string(b));
   return text;
 }
+std::string types_text(const Problem& p) { return types_text(p.a, p.b); }
 
 Op parse_op(std::string_view word) {
   for (size_t i = 0; i < kOps.size(); ++i) {
@@ -270,11 +272,13 @@ Problem Problem::parse(std::string_view text) {
     if (f == fields().size() || equals == words[i].npos) {
       std::vector<std::string> keys;
       for (const Field& field : fields()) {
-        if (field.is_for(p.op)) keys.emplace_back(field.key);
+        const std::string start = std::string(field.key) + '=';
+        const bool given = std::ranges::any_of(words, [&](auto word) { return word.starts_with(start); });
+        if (field.is_for(p.op) && !given) keys.emplace_back(field.key);
       }
       const std::string hint = typing_hint(key, keys, "=");
       bad_value("unknown word '" + std::string(words[i]) + "' in the problem",
-                hint.empty() ? "fields are " + join(keys, " ") : hint);
+                hint.empty() ? "fields left are " + join(keys, " ") : hint);
     }
     if (values[f].data()) bad_value("'" + std::string(key) + "' is given twice");
     values[f] = words[i].substr(equals + 1);

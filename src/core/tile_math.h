@@ -32,6 +32,8 @@ inline int64_t balanced_pieces(int64_t tasks, int64_t workers) {
   return best;
 }
 
+constexpr bool power_of_two(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
+
 // The product of non-negative numbers, or the largest int64_t when it does not fit: bounds may be checked on
 // unchecked knob values.
 constexpr int64_t saturated_product(std::initializer_list<int64_t> factors) {

@@ -1,5 +1,7 @@
 // Which problems there are: sizes, strides and types that make sense together, and whose products fit 64
 // bits.
+#include <array>
+
 #include "core/bad_value.h"
 #include "core/factor.h"
 #include "core/known_words.h"
@@ -32,9 +34,23 @@ void check_epilogue(const Epilogue& e) {
   if (!parse_epilogue(to_string(e), &why)) bad_value(why);
 }
 
-// One operand: `rows` runs of `run` contiguous elements, `ld` apart, `stride` between batches.
-void check_operand(char name, int64_t rows, int64_t run, int64_t& ld, int64_t& stride, int64_t batch,
-                   int bytes, bool written) {
+// One operand of a GEMM: `rows` runs of `run` contiguous elements, `ld` apart, `stride` between batches.
+struct Matrix {
+  char name;
+  int64_t rows, run;
+  int64_t Problem::*ld, Problem::*stride;
+  DType type;
+};
+std::array<Matrix, 3> matrices_of(const Problem& p) {
+  const bool a_rows = a_is_row_major(p.layout), b_rows = b_is_row_major(p.layout);
+  return {{{'a', a_rows ? p.m : p.k, a_rows ? p.k : p.m, &Problem::lda, &Problem::stride_a, p.a},
+           {'b', b_rows ? p.k : p.n, b_rows ? p.n : p.k, &Problem::ldb, &Problem::stride_b, p.b},
+           {'c', p.m, p.n, &Problem::ldc, &Problem::stride_c, p.out}}};
+}
+
+void check_operand(const Problem& p, const Matrix& matrix) {
+  const auto [name, rows, run, ld_of, stride_of, type] = matrix;
+  const int64_t ld = p.*ld_of, stride = p.*stride_of, batch = p.batch;
   std::string key(1, name);
   if (ld != Problem::kPacked && ld < run) {
     bad_value("ld" + key + "=" + std::to_string(ld) + " is less than the " + std::to_string(run) +
@@ -42,14 +58,12 @@ void check_operand(char name, int64_t rows, int64_t run, int64_t& ld, int64_t& s
                   std::string(1, static_cast<char>(name - 32)),
               "give at least " + std::to_string(run) + " or leave it out");
   }
-  if (ld == run) ld = Problem::kPacked;
   const int64_t leading = ld == Problem::kPacked ? run : ld;
   const int64_t one = rows == 0 || run == 0 ? 0 : checked_product(rows - 1, leading, key) + run;
   const int64_t packed = checked_product(rows, leading, key);
   if (stride != Problem::kPacked && stride < 0) bad_value("stride_" + key + " is negative");
-  if (stride == packed || batch == 1) stride = Problem::kPacked;
   const int64_t step = stride == Problem::kPacked ? packed : stride;
-  if (written && batch > 1) {
+  if (name == 'c' && batch > 1) {
     const bool apart = step >= one;
     const bool interleaved = step >= run && checked_product(batch, step, key) <= leading;
     if (!apart && !interleaved) {
@@ -57,7 +71,7 @@ void check_operand(char name, int64_t rows, int64_t run, int64_t& ld, int64_t& s
                 " makes the outputs of different batches overlap");
     }
   }
-  checked_product(checked_product(batch - 1, step, key) + one, bytes, key);
+  checked_product(checked_product(batch - 1, step, key) + one, bytes_of(type), key);
 }
 
 void at_least(std::string_view name, int64_t v, int64_t low) {
@@ -65,19 +79,14 @@ void at_least(std::string_view name, int64_t v, int64_t low) {
     bad_value(std::string(name) + "=" + std::to_string(v) + " must be at least " + std::to_string(low));
 }
 
-void check_gemm(Problem& p) {
+void check_gemm(const Problem& p) {
   at_least("m", p.m, 1);
   at_least("n", p.n, 1);
   at_least("k", p.k, 0);
   at_least("batch", p.batch, 1);
   if (is_conv(p.layout)) bad_value("layout " + std::string(to_string(p.layout)) + " is of convolutions");
   if (p.conv != ConvShape{} || p.bias_grad) bad_value("a GEMM has no sizes and outputs of a convolution");
-  const bool a_rows = a_is_row_major(p.layout), b_rows = b_is_row_major(p.layout);
-  check_operand('a', a_rows ? p.m : p.k, a_rows ? p.k : p.m, p.lda, p.stride_a, p.batch, bytes_of(p.a),
-                false);
-  check_operand('b', b_rows ? p.k : p.n, b_rows ? p.n : p.k, p.ldb, p.stride_b, p.batch, bytes_of(p.b),
-                false);
-  check_operand('c', p.m, p.n, p.ldc, p.stride_c, p.batch, bytes_of(p.out), true);
+  for (const Matrix& matrix : matrices_of(p)) check_operand(p, matrix);
   checked_product(checked_product(p.m, p.n, "the work"), p.k + 1, "the work");
   if (p.prepack_b && (p.ldb != Problem::kPacked || (p.stride_b != Problem::kPacked && p.stride_b != 0))) {
     bad_value("prepack=b describes B after packing",
@@ -163,6 +172,17 @@ void check_conv(const Problem& p) {
 
 }  // namespace
 
+void Problem::simplify_strides() noexcept {
+  if (is_conv(op)) return;
+  for (const Matrix& matrix : matrices_of(*this)) {
+    int64_t &ld = this->*matrix.ld, &stride = this->*matrix.stride, packed = 0;
+    if (ld == matrix.run) ld = kPacked;
+    const bool repeats =
+        !__builtin_mul_overflow(matrix.rows, ld == kPacked ? matrix.run : ld, &packed) && stride == packed;
+    if (repeats || (batch == 1 && stride >= 0)) stride = kPacked;
+  }
+}
+
 void Problem::validate() {
   if (const std::string why = unknown_word(*this); !why.empty()) bad_value(why);
   for (auto [name, value] : {std::pair{"alpha", alpha}, {"beta", beta}}) {
@@ -184,6 +204,7 @@ void Problem::validate() {
   if (d == DType::u8 || d == DType::i8) bad_value("D tensors cannot be 8-bit integers", "use d=f32 or d=i32");
   if (out == DType::i32 && (d != DType::f32 && d != DType::i32)) bad_value("with out=i32, d is f32 or i32");
   if (info(out).is_float && d == DType::i32) bad_value("a floating output takes floating D tensors");
+  simplify_strides();
   is_conv(op) ? check_conv(*this) : check_gemm(*this);
 }
 

@@ -67,7 +67,7 @@ void Background::add(std::function<void()> job) {
     }
   }
   State& s = *known;
-  std::lock_guard lock(s.mutex);
+  std::unique_lock lock(s.mutex);
   if (s.stop) return;
   s.jobs.push_back(std::move(job));
   if (s.running) return;
@@ -79,6 +79,7 @@ void Background::add(std::function<void()> job) {
     s.running = false;
     s.jobs.clear();
     s.idle.notify_all();
+    lock.unlock();
     log(LogLevel::info, std::string("nothing is timed in the background: ") + e.what());
   }
 }

@@ -253,9 +253,11 @@ Dispatcher::~Dispatcher() = default;
 const Kernel& Dispatcher::get(const Problem& problem, BuildInfo* info) {
   if (info) *info = {};
   if (const Kernel* hit = impl_->plans.find(problem)) return *hit;
+  Problem simple = problem;
+  simple.simplify_strides();
+  if (const Kernel* hit = impl_->plans.find(simple)) return *hit;
   return on_problem(problem, [&]() -> const Kernel& {
     const Problem p = validated(problem);
-    if (const Kernel* hit = impl_->plans.find(p)) return *hit;
     const GemmView view = lower(p);
     const AtWork at_work(impl_->getting);
     std::vector<Candidate> later;
@@ -297,7 +299,7 @@ Explanation Dispatcher::explain(const Problem& problem, bool with_rejected) {
     try {
       out.candidates = ranked_candidates(in, &source);
     } catch (const Error& e) {
-      if (!with_rejected || e.code() != ErrorCode::unsupported) throw;
+      if (e.code() != ErrorCode::unsupported) throw;
       out.why_none = e.what_happened();
       return out;
     }

@@ -97,13 +97,11 @@ void plan_problem(const Problem& problem, const Registry& wanted, Plan& plan) {
 
 Json manifest_row(const Row& row, const Source& source) {
   const GemmView view = lower(row.problem);
-  std::string dtype(to_string(row.problem.a));
-  if (row.problem.b != row.problem.a) dtype += 'x' + std::string(to_string(row.problem.b));
   return Json::object({{"config", to_string(row.config)},
                        {"symbol", source.symbol},
                        {"file", source.symbol + ".cpp"},
                        {"flags", write_strings(source.flags)},
-                       {"dtype", dtype},
+                       {"dtype", types_text(row.problem)},
                        {"out", to_string(row.problem.out)},
                        {"d", to_string(row.problem.d)},
                        {"acc", to_string(view.acc)},
@@ -124,9 +122,7 @@ std::string header_text(const std::map<std::string, size_t>& symbols) {
 std::string registry_text(const Plan& plan) {
   Registry registry("generated");
   for (const Row& row : plan.rows) {
-    KernelDecl decl{
-        .config = to_string(row.config), .exact = true, .dtype = std::string(to_string(row.problem.a))};
-    if (row.problem.b != row.problem.a) decl.dtype += 'x' + std::string(to_string(row.problem.b));
+    KernelDecl decl{.config = to_string(row.config), .exact = true, .dtype = types_text(row.problem)};
     decl.layout = std::string(to_string(row.problem.layout));
     decl.arch = plan.arch.name;
     registry.add(decl);

@@ -37,7 +37,14 @@ struct KernelCache::Impl {
       : options(std::move(o)),
         named(!options.directory.empty()),
         store(named ? options.directory : user_cache_directory(), options.read_only) {
-    for (const std::string& path : options.packs) packs.push_back(Pack::open(path));
+    for (const std::string& path : options.packs) {
+      packs.push_back(Pack::open(path));
+      if (!packs.back()->of_this_build()) {
+        warn_once("other pack " + path, "pack '" + path +
+                                            "' was made by another build: kernels whose source has changed "
+                                            "since are compiled; create it again");
+      }
+    }
     if (!named && getenv("TESSERA_CACHE_DIR")) named = true;
     usable();
   }
@@ -64,17 +71,21 @@ struct KernelCache::Impl {
                   "; free space or set TESSERA_CACHE_DIR to a directory that can be written");
   }
 
+  // Opened without the lock: what is wrong with one is told to the user's own function.
   std::vector<std::shared_ptr<const Pack>> standard_packs(const std::string& arch) {
-    std::lock_guard lock(mutex);
-    auto [found, fresh] = standard.try_emplace(arch);
-    if (fresh && options.standard_packs) {
-      for (const std::string& path : standard_pack_paths(arch)) {
-        try {
-          found->second.push_back(Pack::open(path));
-        } catch (const Error& e) { warn_once("pack " + path, std::string(e.what())); }
-      }
+    {
+      std::lock_guard lock(mutex);
+      if (const auto found = standard.find(arch); found != standard.end()) return found->second;
     }
-    return found->second;
+    std::vector<std::shared_ptr<const Pack>> opened;
+    for (const std::string& path :
+         options.standard_packs ? standard_pack_paths(arch) : std::vector<std::string>()) {
+      try {
+        opened.push_back(Pack::open(path));
+      } catch (const Error& e) { warn_once("pack " + path, std::string(e.what())); }
+    }
+    std::lock_guard lock(mutex);
+    return standard.try_emplace(arch, std::move(opened)).first->second;
   }
 
   template <class F>

@@ -65,7 +65,8 @@ Loaded load(const std::string& path) {
   auto meta = try_read_file(path + kMetaFile);
   auto bytes = meta ? try_read_file(path + kBinaryFile) : std::nullopt;
   if (!meta || !bytes) {
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) return out;  // says nothing about the entry
+    constexpr std::array kBlameless = {EMFILE, ENFILE, ENOMEM, ESTALE, ETIMEDOUT};  // of the entry
+    if (std::find(kBlameless.begin(), kBlameless.end(), errno) != kBlameless.end()) return out;
     if (path_exists(path)) out.why = meta ? "kernel.so is missing" : "meta.json is missing";
     return out;
   }
@@ -239,7 +240,7 @@ size_t CacheStore::failures() const {
 
 std::string CacheStore::why_damaged(const Entry& entry) const {
   const Loaded loaded = load(entry.path);
-  return loaded.binary || !loaded.why.empty() ? loaded.why : "";
+  return loaded.why;
 }
 
 void CacheStore::remove(const Entry& entry) const { discard_path(entry.path); }

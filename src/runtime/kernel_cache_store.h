@@ -35,7 +35,6 @@ class CacheStore {
       : root_(std::move(directory)), read_only_(read_only) {}
 
   const std::string& root() const { return root_; }
-  bool read_only() const { return read_only_; }
 
   // "" when the directory is missing or this user's alone; else why not, to be shown to the user.
   std::string why_unusable() const;

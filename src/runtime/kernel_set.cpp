@@ -5,28 +5,13 @@
 #include "base/embedded.h"
 #include "base/text.h"
 #include "core/arch_spec.h"
+#include "core/json_values.h"
 #include "tessera/error.h"
 
 namespace tessera {
 namespace {
 
 constexpr std::string_view kFolder = "sets/", kSchema = "sets/schema.json";
-constexpr std::string_view kKeys[] = {"name", "doc", "variant", "sizes", "epilogues", "kernels"};
-constexpr std::string_view kGroupKeys[] = {"archs", "dtypes", "layouts", "configs"};
-
-void refuse_other_keys(const Json& object, std::span<const std::string_view> known) {
-  for (const auto& [key, value] : object.members()) {
-    if (std::find(known.begin(), known.end(), key) == known.end()) {
-      throw Error(ErrorCode::bad_input, "unknown key '" + key + "'");
-    }
-  }
-}
-
-std::vector<std::string> strings(const Json& array) {
-  std::vector<std::string> out;
-  for (const Json& item : array.items()) out.push_back(item.as_string());
-  return out;
-}
 
 // The architecture of this name and those whose kernels are the same.
 std::vector<std::string> archs_like(const std::string& name) {
@@ -39,12 +24,16 @@ std::vector<std::string> archs_like(const std::string& name) {
 
 // Every config for every type, layout and architecture of the group.
 void add_group(const Json& group, Registry& kernels) {
-  refuse_other_keys(group, kGroupKeys);
-  for (const std::string& config : strings(group.at("configs"))) {
-    for (const std::string& dtype : strings(group.at("dtypes"))) {
-      for (const std::string& layout :
-           group.find("layouts") ? strings(group.at("layouts")) : std::vector<std::string>{"*"}) {
-        for (const std::string& named : strings(group.at("archs"))) {
+  Members in(group);
+  const auto configs = read_strings(in.at("configs")), dtypes = read_strings(in.at("dtypes")),
+             archs = read_strings(in.at("archs"));
+  const Json* const given = in.find("layouts");
+  const auto layouts = given ? read_strings(*given) : std::vector<std::string>{"*"};
+  in.finish();
+  for (const std::string& config : configs) {
+    for (const std::string& dtype : dtypes) {
+      for (const std::string& layout : layouts) {
+        for (const std::string& named : archs) {
           for (const std::string& arch : archs_like(named)) {
             if (!kernels.add(
                     {.config = config, .exact = true, .dtype = dtype, .layout = layout, .arch = arch})) {
@@ -73,11 +62,12 @@ std::vector<KernelSet> load() {
 KernelSet parse_kernel_set(std::string_view json_text, std::string_view origin) {
   const Json json = Json::parse(json_text, origin);
   try {
-    refuse_other_keys(json, kKeys);
-    KernelSet set{json.at("name").as_string(),  json.at("doc").as_string(),    json.at("variant").as_string(),
-                  json.at("sizes").as_string(), strings(json.at("epilogues")), nullptr};
+    Members in(json);
+    KernelSet set{in.at("name").as_string(),  in.at("doc").as_string(),         in.at("variant").as_string(),
+                  in.at("sizes").as_string(), read_strings(in.at("epilogues")), nullptr};
     auto kernels = std::make_shared<Registry>(set.name);
-    for (const Json& group : json.at("kernels").items()) add_group(group, *kernels);
+    for (const Json& group : in.at("kernels").items()) add_group(group, *kernels);
+    in.finish();
     set.kernels = kernels;
     return set;
   } catch (const Error& e) { throw e.on(origin); }

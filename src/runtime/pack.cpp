@@ -9,6 +9,7 @@
 #include <array>
 #include <set>
 
+#include "base/embedded.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -30,6 +31,18 @@ struct Header {
 };
 static_assert(sizeof(Header) == kAlignment);
 constexpr std::array<char, 8> kMagic = {'T', 'S', 'R', 'P', 'A', 'C', 'K', '\n'};
+
+// Of all that units are made of: what of them a pack was made with.
+const std::string& sources_hash() {
+  static const auto& hash = *new std::string([] {  // for threads while the process ends
+    std::vector<std::string_view> pieces;
+    for (const EmbeddedFile& file : embedded_files()) {
+      if (file.path.starts_with("kernels/")) pieces.insert(pieces.end(), {file.path, file.text});
+    }
+    return content_hash(join(pieces, "\n"));
+  }());
+  return hash;
+}
 
 size_t aligned(size_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -89,6 +102,7 @@ void Pack::read_index() {
           "its index does not match its checksum");
 
   const Json json = Json::parse(index, path_);
+  if (const Json* sources = json.find("sources")) of_this_build_ = sources->as_string() == sources_hash();
   for (const Json& k : json.at("kernels").items()) {
     Record r{k.at("symbol").as_string(), k.at("arch").as_string(), k.at("checksum").as_string(),
              static_cast<size_t>(k.at("offset").as_int()), static_cast<size_t>(k.at("length").as_int())};
@@ -138,7 +152,8 @@ Json Pack::describe() const {
                        {"bytes", static_cast<int64_t>(file_.bytes().size())},
                        {"archs", names},
                        {"kernels", static_cast<int64_t>(kernels_.size())},
-                       {"decisions", static_cast<int64_t>(decisions_.size())}});
+                       {"decisions", static_cast<int64_t>(decisions_.size())},
+                       {"of_this_build", of_this_build_}});
 }
 
 std::vector<std::string> Pack::damaged() const {
@@ -188,11 +203,7 @@ void PackWriter::write(const std::string& path) const {
       offset += aligned(k.bytes.size());
     }
     for (const auto& [key, d] : decisions_) decisions.push(to_json(d));
-    return Json::object({{"version", kPackVersion},
-                         {"abi", kKernelAbi},
-                         {"kernels", kernels},
-                         {"decisions", decisions}})
-        .dump();
+    return Json::object({{"sources", sources_hash()}, {"kernels", kernels}, {"decisions", decisions}}).dump();
   };
   size_t base = sizeof(Header);
   std::string index;

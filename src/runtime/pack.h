@@ -1,7 +1,7 @@
 // Packs: one file of prebuilt kernels and decisions, for machines with no compiler and for a fast first call.
 //
 //   64-byte header: magic, version, length of the index, of the file, checksum of the index
-//   index: JSON {version, abi, kernels: [{key, symbol, arch, offset, length, checksum}], decisions: [...]}
+//   index: JSON {sources, kernels: [{key, symbol, arch, offset, length, checksum}], decisions: [...]}
 //   the kernels' bytes, each at a multiple of 64
 #pragma once
 
@@ -49,7 +49,10 @@ class Pack {
   bool decides() const { return !decisions_.empty(); }
   std::vector<PackDecision> decisions() const;
 
-  Json describe() const;                     // {path, bytes, archs, kernels, decisions}
+  // Whether it was made with the same sources of kernels; else those that have changed since are not found.
+  bool of_this_build() const { return of_this_build_; }
+
+  Json describe() const;                     // {path, bytes, archs, kernels, decisions, of_this_build}
   std::vector<std::string> damaged() const;  // symbols of kernels that do not match their checksums
 
  private:
@@ -66,6 +69,7 @@ class Pack {
   MappedFile file_;
   std::unordered_map<std::string, Record> kernels_;  // by key
   PackDecisions decisions_;
+  bool of_this_build_ = false;
 };
 
 class PackWriter {

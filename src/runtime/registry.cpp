@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "core/family.h"
+#include "core/json_values.h"
 #include "runtime/config_pattern.h"
 #include "tessera/error.h"
 
@@ -35,14 +36,8 @@ std::string with_type_names(std::string_view pattern) {
   return join(words, "x");
 }
 
-std::string dtype_text(DType a, DType b) {
-  std::string text(to_string(a));
-  if (b != a) text += "x" + std::string(to_string(b));
-  return text;
-}
-
 bool is_for(const KernelDecl& d, const Problem& p, std::string_view arch) {
-  return glob_match(d.dtype, dtype_text(p.a, p.b)) && glob_match(d.layout, to_string(p.layout)) &&
+  return glob_match(d.dtype, types_text(p.a, p.b)) && glob_match(d.layout, to_string(p.layout)) &&
          glob_match(d.arch, arch);
 }
 
@@ -54,7 +49,7 @@ bool same_identity(KernelDecl x, const KernelDecl& y) {
 bool matches_some_dtype(std::string_view pattern) {
   for (int a = 0; a < kDTypeCount; ++a) {
     for (int b = 0; b < kDTypeCount; ++b) {
-      if (glob_match(pattern, dtype_text(static_cast<DType>(a), static_cast<DType>(b)))) return true;
+      if (glob_match(pattern, types_text(static_cast<DType>(a), static_cast<DType>(b)))) return true;
     }
   }
   return false;
@@ -300,29 +295,26 @@ Json Registry::to_json() const {
 }
 
 std::shared_ptr<Registry> Registry::from_json(const Json& json) {
-  auto refuse_unknown = [](const Json& object, std::initializer_list<std::string_view> known) {
-    for (const auto& [key, value] : object.members()) {
-      if (std::find(known.begin(), known.end(), key) == known.end()) {
-        throw Error(ErrorCode::bad_input, "unknown key '" + key + "' in a registry");
-      }
-    }
-  };
-  refuse_unknown(json, {"version", "name", "statistics", "kernels"});
-  if (json.at("version").as_int() != kRegistryVersion) {
-    throw Error(ErrorCode::unsupported, "registry format version " + json.at("version").dump(),
+  Members file(json);
+  if (const Json& version = file.at("version"); version.as_int() != kRegistryVersion) {
+    throw Error(ErrorCode::unsupported, "registry format version " + version.dump(),
                 "export it again with this version");
   }
-  auto out = std::make_shared<Registry>(json.at("name").as_string());
+  auto out = std::make_shared<Registry>(file.at("name").as_string());
+  file.find("statistics");  // what the kernels say, counted for readers
+  const Json& kernels = file.at("kernels");
+  file.finish();
   int64_t number = 0;
-  for (const Json& item : json.at("kernels").items()) {
-    ++number;
-    try {
-      refuse_unknown(item, {"config", "exact", "dtype", "layout", "arch", "priority"});
-      const int64_t priority = item.at("priority").as_int();
+  for (const Json& item : kernels.items()) {
+    at("kernel " + std::to_string(++number), [&] {
+      Members in(item);
+      const int64_t priority = in.at("priority").as_int();
       check_priority(priority);
-      out->add({item.at("config").as_string(), item.at("exact").as_bool(), item.at("dtype").as_string(),
-                item.at("layout").as_string(), item.at("arch").as_string(), static_cast<int>(priority)});
-    } catch (const Error& e) { throw e.on("kernel " + std::to_string(number)); }
+      KernelDecl decl{in.at("config").as_string(), in.at("exact").as_bool(),  in.at("dtype").as_string(),
+                      in.at("layout").as_string(), in.at("arch").as_string(), static_cast<int>(priority)};
+      in.finish();
+      out->add(std::move(decl));
+    });
   }
   return out;
 }

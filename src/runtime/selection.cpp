@@ -70,8 +70,21 @@ Order by_callback(const SelectionInput& in, const Legal& legal) {
   return order;
 }
 
-// Asked only where no decision is stored.
-Order by_measurement(const SelectionInput&, const Legal&) {
+std::optional<Choice> stored_decision(const SelectionInput& in) {
+  const Decisions* decisions = in.options.decisions.get();
+  return decisions ? decisions->find(in.arch.name, in.arch.compute_units, in.problem) : std::nullopt;
+}
+
+// Asked only where no decision is stored that is legal.
+Order by_measurement(const SelectionInput& in, const Legal&) {
+  if (const auto stored = stored_decision(in)) {
+    const Rule* rule = rejected_by(in.view, stored->config, in.arch);
+    throw Error(ErrorCode::unsupported,
+                "policy 'tuned': the stored configuration '" + to_string(stored->config) + "' is " +
+                    (rule ? "refused by " + std::string(rule->name) + ": " + std::string(rule->reason)
+                          : "none that the registry declares"),
+                "tessera tune measures again");
+  }
   throw Error(ErrorCode::unsupported, "policy 'tuned': this problem was never measured",
               "tessera tune measures and stores; policy model_topk measures the best predicted ones");
 }
@@ -96,15 +109,8 @@ constexpr std::array<PolicyRow, 6> kPolicies = {{
 constexpr std::array<std::string_view, 6> kSources = {"tuned",       "model",    "explicit",
                                                       "first_legal", "callback", "measured"};
 
-KernelConfig given_config(const DispatcherOptions& o) {
-  std::string why;
-  const auto config = KernelConfig::parse(o.config, &why);
-  if (!config) throw Error(ErrorCode::bad_input, "config '" + o.config + "': " + why);
-  return *config;
-}
-
 std::vector<KernelConfig> explicit_config(const SelectionInput& in) {
-  const KernelConfig config = given_config(in.options);
+  const KernelConfig config = KernelConfig::read(in.options.config);
   if (const Rule* rule = rejected_by(in.view, config, in.arch)) {
     throw Error(ErrorCode::unsupported,
                 "config '" + to_string(config) + "' rejected by " + std::string(rule->name) + ": " +
@@ -187,9 +193,7 @@ std::vector<KernelConfig> allowed_configs(const SelectionInput& in, std::vector<
 
 // Index of the configuration that a stored decision names; their number when there is none.
 size_t decided(const SelectionInput& in, std::span<const KernelConfig> configs) {
-  const Decisions* decisions = in.options.decisions.get();
-  const auto choice =
-      decisions ? decisions->find(in.arch.name, in.arch.compute_units, in.problem) : std::nullopt;
+  const auto choice = stored_decision(in);
   if (!choice) return configs.size();
   return static_cast<size_t>(std::find(configs.begin(), configs.end(), choice->config) - configs.begin());
 }
@@ -203,7 +207,7 @@ void check_options(const DispatcherOptions& o) {
     throw Error(ErrorCode::bad_input, "unknown policy " + std::to_string(static_cast<int>(o.policy)));
   check_given(o, !o.config.empty(), Policy::explicit_config, "a config");
   check_given(o, static_cast<bool>(o.rank), Policy::callback, "a rank function");
-  if (!o.config.empty()) given_config(o);
+  if (!o.config.empty()) KernelConfig::read(o.config);
   if (o.top_k < 0) throw Error(ErrorCode::bad_input, "top_k is " + std::to_string(o.top_k));
   if (!o.model.empty() && o.model != analytic_model().name())
     LearnedModel::parse(read_file(o.model), o.model);

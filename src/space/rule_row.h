@@ -55,7 +55,6 @@ consteval uint64_t reads(std::string_view words) {
 
 // Whether `part` (at least 1) divides `whole`.
 constexpr bool divides(int64_t part, int64_t whole) { return part >= 1 && whole % part == 0; }
-constexpr bool power_of_two(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
 inline bool shuffles_c(C c) { return c.store == static_cast<int>(Store::cshuffle); }
 
 // Least and largest value of knob `index` of config_fields(), whatever the rest.

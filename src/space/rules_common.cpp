@@ -66,7 +66,8 @@ std::vector<Knobs> foreign_knobs() {
 
 bool only_own_knobs(V, C c, A) {
   if (!known_family(c)) return false;
-  static const std::vector<Knobs> foreign = foreign_knobs();
+  static const auto& foreign =
+      *new std::vector<Knobs>(foreign_knobs());  // for threads while the process ends
   static const Knobs defaults = std::bit_cast<Knobs>(KernelConfig{});
   const Knobs& mask = foreign[static_cast<size_t>(c.family)];
   const auto knobs = std::bit_cast<Knobs>(c);

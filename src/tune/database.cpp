@@ -135,16 +135,15 @@ struct Database::Impl {
   int64_t config_id(const std::string& text) {
     Statement find(db.get(), "SELECT id FROM config WHERE text = ?");
     if (find.bind(text).step()) return find.integer(0);
-    std::string why, names = "text", marks = "?";
-    const auto config = KernelConfig::parse(text, &why);
-    if (!config) throw Error(ErrorCode::bad_input, "config '" + text + "': " + why);
+    std::string names = "text", marks = "?";
+    const KernelConfig config = KernelConfig::read(text);
     for (const ConfigField& f : config_fields()) {
       names += ", " + std::string(f.name);
       marks += ", ?";
     }
     Statement insert(db.get(), "INSERT INTO config (" + names + ") VALUES (" + marks + ")");
     insert.bind(text);
-    for (const ConfigField& f : config_fields()) insert.bind(int64_t{(*config).*(f.member)});
+    for (const ConfigField& f : config_fields()) insert.bind(int64_t{config.*(f.member)});
     insert.step();
     return sqlite3_last_insert_rowid(db.get());
   }

@@ -101,9 +101,8 @@ double peer_ratio(const EvaluatedProblem& row, const std::string& cache_dir, con
 
 // Shards write the same plan, whoever is first.
 void keep_plan(const SweepPlan& plan, const std::string& directory) {
-  if (!path_exists(directory + "/plan.json")) {
-    write_sweep_plan(plan, directory);
-  } else if (to_json(read_sweep_plan(directory)).dump() != to_json(plan).dump()) {
+  if (!create_sweep_plan(plan, directory) &&
+      to_json(read_sweep_plan(directory)).dump() != to_json(plan).dump()) {
     throw Error(ErrorCode::bad_input, "'" + directory + "' holds the times of another evaluation",
                 "name another directory");
   }

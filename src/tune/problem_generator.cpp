@@ -155,7 +155,11 @@ std::vector<SuiteRow> generate_problems(std::string_view spec, const GeneratorOp
   const int64_t count = parts.size() == 2 ? parse_int(parts[1]).value_or(0) : 0;
   const auto kind =
       std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) { return k.name == parts[0]; });
-  if (kind == std::end(kKinds) || count < 1 || count > 1000000) {
+  constexpr int64_t kMost = 1'000'000;
+  if (kind != std::end(kKinds) && parts.size() == 2 && (count < 1 || count > kMost)) {
+    throw Error(ErrorCode::bad_input, "'" + std::string(spec) + "': COUNT is 1 to " + std::to_string(kMost));
+  }
+  if (kind == std::end(kKinds) || parts.size() != 2) {
     std::string known = "one of";
     for (const Kind& k : kKinds) known += " " + std::string(k.name) + ":COUNT";
     throw Error(ErrorCode::bad_input, "unknown generator '" + std::string(spec) + "'", known);

@@ -21,7 +21,10 @@ std::string gemm_text(const Cells& c) {
 // Columns come in threes, depth, height and width, of which the problem has the last `ndim`.
 std::string conv_text(const Cells& c) {
   constexpr size_t kDims = 3, kIn = 8;
-  const auto dims = static_cast<size_t>(std::clamp<int64_t>(parse_int(c[kDims]).value_or(0), 1, 3));
+  const auto known = parse_int(c[kDims]);
+  if (!known || *known < 1 || *known > 3)
+    throw Error(ErrorCode::bad_input, "ndim is '" + std::string(c[kDims]) + "', it must be 1, 2 or 3");
+  const auto dims = static_cast<size_t>(*known);
   std::string text;
   for (size_t i = 4; i < kIn; ++i) text += std::string(1, "ngck"[i - 4]) + "=" + std::string(c[i]) + " ";
   constexpr std::string_view kNames[] = {"in", "filter", "stride", "dilation", "pad"};

@@ -92,6 +92,13 @@ constexpr Strategy kStrategies[] = {{"all", false, every},
                                     {"stratified", true, stratified},
                                     {"guided", true, guided}};
 
+std::string strategy_forms() {
+  std::string out;
+  for (const Strategy& s : kStrategies)
+    out += (out.empty() ? "" : " ") + std::string(s.name) + (s.counted ? ":N" : "");
+  return out;
+}
+
 const Strategy& parse_strategy(const std::string& text, size_t* count) {
   const size_t colon = text.find(':');
   const std::string name = text.substr(0, colon);
@@ -102,7 +109,7 @@ const Strategy& parse_strategy(const std::string& text, size_t* count) {
     return s;
   }
   throw Error(ErrorCode::bad_input, "unknown choice of candidates '" + text + "'",
-              "one of all random:N stratified:N guided:N");
+              "one of " + strategy_forms());
 }
 
 // What a problem's next kernel is worth: less when it has some, and when others are thought better.
@@ -228,7 +235,8 @@ Json to_json(const SweepPlan& plan) {
 SweepPlan sweep_plan_from_json(const Json& j) {
   if (j.at("version").as_int() != kPlanVersion) {
     throw Error(ErrorCode::bad_input,
-                "a sweep plan of version " + std::to_string(j.at("version").as_int()) + ", not 1",
+                "a sweep plan of version " + std::to_string(j.at("version").as_int()) + ", not " +
+                    std::to_string(kPlanVersion),
                 "plan it again with this program");
   }
   SweepPlan plan{.device = j.at("device").as_string(),
@@ -236,12 +244,8 @@ SweepPlan sweep_plan_from_json(const Json& j) {
                  .arch = j.at("arch").as_string(),
                  .configs = {},
                  .problems = {}};
-  for (const Json& text : j.at("configs").items()) {
-    std::string why;
-    const auto config = KernelConfig::parse(text.as_string(), &why);
-    if (!config) throw Error(ErrorCode::bad_input, "config '" + text.as_string() + "': " + why);
-    plan.configs.push_back(*config);
-  }
+  for (const Json& text : j.at("configs").items())
+    plan.configs.push_back(KernelConfig::read(text.as_string()));
   for (const Json& row : j.at("problems").items()) {
     SweepProblem p{row.at("name").as_string(), Problem::parse(row.at("problem").as_string()), {}};
     for (const Json& i : row.at("configs").items()) {
@@ -254,14 +258,16 @@ SweepPlan sweep_plan_from_json(const Json& j) {
   return plan;
 }
 
+bool create_sweep_plan(const SweepPlan& plan, const std::string& directory) {
+  make_directories(directory);
+  return create_file_whole(directory + "/plan.json", to_json(plan).dump());
+}
+
 void write_sweep_plan(const SweepPlan& plan, const std::string& directory) {
-  const std::string path = directory + "/plan.json";
-  if (path_exists(path)) {
+  if (!create_sweep_plan(plan, directory)) {
     throw Error(ErrorCode::io, "'" + directory + "' has a plan already",
                 "name another directory, or go on with it: tessera sweep run " + directory);
   }
-  make_directories(directory);
-  write_file_whole(path, to_json(plan).dump());
 }
 
 SweepPlan read_sweep_plan(const std::string& directory) {

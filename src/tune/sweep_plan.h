@@ -60,7 +60,8 @@ Json to_json(const SweepPlan& plan);
 SweepPlan sweep_plan_from_json(const Json& json);  // Error(bad_input) naming what is wrong
 
 // A plan lives in a directory: plan.json, and the journals of those who work on it.
-void write_sweep_plan(const SweepPlan& plan, const std::string& directory);  // Error(io) when there is one
+bool create_sweep_plan(const SweepPlan& plan, const std::string& directory);  // false when there is one
+void write_sweep_plan(const SweepPlan& plan, const std::string& directory);   // Error(io) when there is one
 SweepPlan read_sweep_plan(const std::string& directory);
 
 // One plan with the problems and configurations of all. Error(bad_input) when devices differ.

@@ -82,7 +82,7 @@ SweepRecord sweep_record_from_json(const Json& j) {
 
 void keep_quickest(SweepRecord& kept, SweepRecord fresh) {
   const bool both = kept.outcome == SweepOutcome::ok && fresh.outcome == SweepOutcome::ok;
-  if (!both || fresh.best_us < kept.best_us) kept = std::move(fresh);
+  if (both ? fresh.best_us < kept.best_us : fresh.time >= kept.time) kept = std::move(fresh);
 }
 
 void SweepResults::add(SweepRecord record) {

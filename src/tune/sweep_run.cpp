@@ -22,7 +22,7 @@ void settle_device(const std::string& directory, const ArchSpec& arch) {
                         arch.backend == BackendKind::cpu ? this_processor().name : arch.description};
   const std::string path = directory + "/" + kDeviceFile;
   if (!path_exists(path))
-    write_file_whole(path, Json::object({{"device", to_json(here)}, {"tool", TESSERA_VERSION}}).dump());
+    create_file_whole(path, Json::object({{"device", to_json(here)}, {"tool", TESSERA_VERSION}}).dump());
   const DeviceInfo there = device_info_from_json(Json::parse(read_file(path), path).at("device"));
   if (there == here) return;
   throw Error(ErrorCode::bad_input,
@@ -43,12 +43,13 @@ void check_device(const SweepPlan& plan, Backend& backend) {
 void check_cores(const SweepPlan& plan, const SweepOptions& options, const ArchSpec& arch) {
   if (options.cores.empty()) return;
   if (arch.backend != BackendKind::cpu || plan.threads != 1) {
-    throw Error(
-        ErrorCode::unsupported,
-        "measurements of " +
-            (arch.backend == BackendKind::cpu ? std::to_string(plan.threads) + " threads" : plan.device) +
-            " do not fit on one core each",
-        "leave the cores out, or plan with --threads 1");
+    throw Error(ErrorCode::unsupported,
+                "measurements of " +
+                    (arch.backend != BackendKind::cpu ? plan.device
+                     : plan.threads                   ? std::to_string(plan.threads) + " threads"
+                                                      : "all cores") +
+                    " do not fit on one core each",
+                "leave the cores out, or plan with --threads 1");
   }
   const std::vector<int> allowed = allowed_cores();
   for (int core : options.cores) {

@@ -256,12 +256,6 @@ Json to_json(const SweepJob& job) {
 }
 
 SweepJob sweep_job_from_json(const Json& j) {
-  const auto config = [](const Json& text) {
-    std::string why;
-    auto c = KernelConfig::parse(text.as_string(), &why);
-    if (!c) throw Error(ErrorCode::bad_input, "config '" + text.as_string() + "': " + why);
-    return *c;
-  };
   SweepJob job;
   job.device = j.at("device").as_string();
   job.threads = static_cast<int>(j.at("threads").as_int());
@@ -269,10 +263,11 @@ SweepJob sweep_job_from_json(const Json& j) {
   job.cache_dir = j.at("cache_dir").as_string();
   for (const Json& g : j.at("groups").items()) {
     SweepGroup group{.problem = Problem::parse(g.at("problem").as_string())};
-    for (const Json& text : g.at("configs").items()) group.configs.push_back(config(text));
+    for (const Json& text : g.at("configs").items())
+      group.configs.push_back(KernelConfig::read(text.as_string()));
     if (const std::string& text = g.at("anchor_problem").as_string(); !text.empty()) {
       group.anchor_problem = Problem::parse(text);
-      group.anchor_config = config(g.at("anchor_config"));
+      group.anchor_config = KernelConfig::read(g.at("anchor_config").as_string());
     }
     job.groups.push_back(std::move(group));
   }

@@ -92,7 +92,8 @@ TrainingData parse_training_data(std::string_view text, std::string_view origin)
   if (!lines.next(&line)) lines.refuse("empty");
   const Json head = Json::parse(line, origin);
   if (head.at("version").as_int() != kTrainingVersion)
-    lines.refuse("of version " + std::to_string(head.at("version").as_int()) + ", not 1");
+    lines.refuse("of version " + std::to_string(head.at("version").as_int()) + ", not " +
+                 std::to_string(kTrainingVersion));
   TrainingData out{find_arch(head.at("arch").as_string()), head.at("operation").as_string(), {}, {}};
   out.arch.compute_units = static_cast<int>(head.at("units").as_int());
   out.processor = head.at("processor").as_string();

@@ -11,13 +11,14 @@ namespace tessera {
 std::vector<TunedDecision> tune(const std::vector<SuiteRow>& problems, const TuneOptions& o,
                                 const std::string& database,
                                 std::vector<std::pair<std::string, std::string>>* skipped,
-                                const std::function<void(const SweepProgress&)>& progress) {
+                                const std::function<void(const SweepProgress&)>& progress, bool* stopped) {
   Database db(database, Database::Mode::write);  // before the work: it may not be writable
   const TempDir dir(temp_directory());
   const auto backend = make_backend(o.device, o.threads);
   write_sweep_plan(plan_sweep(problems, o.device, o.threads, backend->arch(), o.candidates, skipped),
                    dir.path());
-  run_sweep(dir.path(), o.sweep, progress);
+  const SweepSummary summary = run_sweep(dir.path(), o.sweep, progress);
+  if (stopped) *stopped = summary.stopped;
   const std::vector<Measurement> measured = measurements_of_sweep(dir.path());
   db.add(measured);
   std::map<std::string, TunedDecision> best;

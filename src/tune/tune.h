@@ -18,11 +18,13 @@ struct TuneOptions {
 };
 
 // Measures in a temporary directory, adds the measurements to `database` and decides for each problem that
-// has a right result. Problems without a legal configuration are left out, with the reason in *skipped.
+// has a right result. Problems without a legal configuration are left out, with the reason in *skipped; after
+// *stopped the budget ended or the user did, and others may lack a result.
 std::vector<TunedDecision> tune(const std::vector<SuiteRow>& problems, const TuneOptions& options,
                                 const std::string& database,
                                 std::vector<std::pair<std::string, std::string>>* skipped = nullptr,
-                                const std::function<void(const SweepProgress&)>& progress = {});
+                                const std::function<void(const SweepProgress&)>& progress = {},
+                                bool* stopped = nullptr);
 
 // The problems that are neither decided nor left out: nothing ran right.
 std::vector<std::string> undecided(const std::vector<SuiteRow>& problems,

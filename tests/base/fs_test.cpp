@@ -82,6 +82,11 @@ TEST_F(Fs, WholeFilesHaveTheModeThatTheUmaskLeaves) {
   write_file_whole(at("new"), "one");
   EXPECT_EQ(mode("new"), 0640u);
   chmod(at("new").c_str(), 0600);
+  EXPECT_FALSE(create_file_whole(at("new"), "other"));
+  EXPECT_EQ(read_file(at("new")), "one");
+  EXPECT_TRUE(create_file_whole(at("first"), "one"));
+  EXPECT_EQ(read_file(at("first")), "one");
+  EXPECT_THROW(create_file_whole(at("absent/first"), "one"), Error);
   write_file_whole(at("new"), "two");
   umask(before);
   EXPECT_EQ(mode("new"), 0600u);  // it has its own by now

@@ -1,6 +1,9 @@
 #include "base/parallel.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -10,6 +13,9 @@
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "sanitized.h"
+#include "tessera/error.h"
 
 namespace tessera {
 namespace {
@@ -41,6 +47,24 @@ TEST(Parallel, AsManyThreadsAsJobs) {
     EXPECT_TRUE(met.wait_for(lock, std::chrono::seconds(30), [&] { return threads.size() == kJobs; }));
   });
   EXPECT_EQ(threads.count(std::this_thread::get_id()), 1u);
+}
+
+TEST(Parallel, ThreadsThatCannotBeHadAreRefused) {
+  need_threads(0);
+  need_threads(8);
+  if (TESSERA_SANITIZED) GTEST_SKIP() << "sanitizers take all addresses";
+  const pid_t child = fork();
+  if (child == 0) {  // stacks of a thousand threads need more
+    const rlimit addresses{size_t{1} << 30, size_t{1} << 30};
+    setrlimit(RLIMIT_AS, &addresses);
+    try {
+      need_threads(1000);
+    } catch (const Error& e) { _exit(e.code() == ErrorCode::device ? 42 : 1); }
+    _exit(2);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 42);
 }
 
 TEST(Parallel, AnExceptionEndsTheLoopAndComesOut) {

@@ -59,6 +59,10 @@ TEST(Cli, ExplainGivesCandidatesAndRejections) {
       text_of("explain 'gemm m=64 n=64 k=64 dtype=f32 prepack=b' --arch gfx942 --rejected", 1);
   EXPECT_TRUE(has(none, "no legal configuration on gfx942")) << none.substr(0, 200);
   EXPECT_TRUE(has(none, "mfma      types")) << none;
+  const Outcome o = shell("explain 'gemm m=64 n=64 k=64 dtype=f32 prepack=b' --arch gfx942 --json", false);
+  EXPECT_EQ(o.status, 1);
+  const Json why = Json::parse(o.text, "explain");
+  EXPECT_TRUE(why.at("choice").is_null() && has(why.at("why_none").as_string(), "no legal")) << o.text;
 }
 
 TEST(Cli, ExplainPlansForOtherDevices) {

@@ -53,8 +53,25 @@ TEST_F(Files, PackRunsWithoutACompiler) {
                    "ELF") +
         200] ^= 1;
   write_file(path("bad.pack"), bytes);
-  text_of("pack check " + path("bad.pack"), 1);
+  write_file(path("none.pack"), "no pack");
+  // All are looked at, and JSON speaks of each.
+  const Outcome checked =
+      shell("pack check " + path("none.pack") + " " + path("bad.pack") + " " + pack + " --json", false);
+  EXPECT_EQ(checked.status, 1);
+  const Json each = Json::parse(checked.text, "pack check");
+  EXPECT_TRUE(has(each.at(0).at("error").as_string(), "shorter than a header")) << checked.text;
+  EXPECT_EQ(each.at(1).at("damaged").size(), 1u);
+  EXPECT_EQ(each.at(2).at("damaged").size(), 0u);
+  EXPECT_TRUE(each.at(2).at("of_this_build").as_bool());
   text_of(run + " --pack " + path("absent.pack"), 1);
+}
+
+TEST_F(Files, StandardOutputIsWrittenBehindWhatIsThere) {
+  write_file(path("log"), "before\n");
+  const std::string bench = std::string("bench ") + kProblem + " --threads 1 --budget-ms 0 --csv /dev/stdout";
+  EXPECT_EQ(shell(bench + " >> " + path("log"), false).status, 0);
+  const std::string log = read_file(path("log"));
+  EXPECT_TRUE(log.starts_with("before\nname,op,") && has(log, "\n1 problems on ")) << log;
 }
 
 TEST_F(Files, PackGrowsAndHoldsTheMostChosen) {

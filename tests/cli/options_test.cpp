@@ -85,6 +85,12 @@ TEST_F(Options, ContradictionsAreRefused) {
   refused("run " + kPlain + "--policy model --config cpu_packed", "contradict");
   refused("run " + kPlain + "--top-k 3", "--top-k is of --policy model_topk");
   refused("explain " + kPlain + "--time --arch gfx942", "runs no kernels that could be timed");
+  refused("explain " + kPlain + "--budget-ms 5", "--budget-ms is of --time");
+  refused("explain " + kPlain + "--suggest cpu_dot --top 3", "--suggest and --top contradict");
+  refused("run " + kPlain + "--suite gemm", "and --suite contradict each other");
+  refused("sweep plan " + path("a") + " " + kPlain + "--extra prepack=b", "--extra is of --generate");
+  refused("sweep plan " + path("a") + " " + kPlain + "--layout rcr", "--layout is of --generate");
+  refused("bench " + kPlain + "--csv /dev/stdout --json", "would mix with the JSON");
 }
 
 TEST_F(Options, ADataFileSaysWhatItIsOf) {
@@ -125,6 +131,14 @@ TEST_F(Options, UnknownWordsAreRefused) {
   refused("tune " + kPlain + "--candidates odd:3", "one of all random:N");
   refused("evaluate --fold odd", "odd");
   refused("bench --suite cpu_gemm.csv --csv -", "/dev/stdout");
+  refused("sweep plan " + path("a") + " --generate wide:0", "COUNT is 1 to 1000000");
+  // Letters that changed places, of the other case; no field that is there already, and none for one letter.
+  refused("run gemm m=8 n=8 k=8 dtpye=f32", "did you mean 'dtype='");
+  refused("run " + kPlain + "--device null:GFX942", "did you mean 'gfx942'");
+  refused("run gemm c=4 m=8 n=8 k=8 dtype=f32", "fields left are layout");
+  // An operation that none is, where a file could stand too.
+  refused("bench gemn m=8 n=8 k=8 dtype=f32", "unknown operation 'gemn'");
+  refused("tune 'conv n=8 c=8'", "unknown operation 'conv'");
 }
 
 TEST_F(Options, MistakesShowTheUsageOfTheVerb) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tessera/problem.h"
 
 namespace tessera {
@@ -53,6 +55,37 @@ TEST(LinesShape, ColumnsThatNoTapMeetsAreLeftOut) {
   EXPECT_EQ(s.x.every, 2);
   EXPECT_EQ(s.width, 5);
   EXPECT_EQ(s.lines_read(5), 5);
+}
+
+// One position reads a line for each tap, a second one those that no tap of the first has met.
+TEST(LinesShape, LinesReadAreThoseThatTapsMeet) {
+  for (int step = 1; step <= 6; ++step) {
+    for (int taps = 1; taps <= 5; ++taps) {
+      for (int spread = 1; spread <= 4; ++spread) {
+        LinesShape s{};
+        s.y.step = step;
+        s.y.taps = taps;
+        s.y.spread = spread;
+        for (int lines = 1; lines <= 3; ++lines) {
+          // Of each remainder by the step a run of lines, from its first to its last.
+          std::map<int, std::pair<int, int>> runs;
+          for (int t = 0; t < taps; ++t) {
+            const int first = t * spread / step, last = first + lines - 1;
+            const auto [run, fresh] = runs.try_emplace(t * spread % step, 0, last);
+            if (!fresh) run->second.second = std::max(run->second.second, last);
+          }
+          int64_t sum = 0;
+          for (const auto& [remainder, run] : runs) sum += run.second - run.first + 1;
+          EXPECT_EQ(s.lines_read(lines), sum) << step << ' ' << taps << ' ' << spread << ' ' << lines;
+        }
+      }
+    }
+  }
+  LinesShape far{};
+  far.y.step = int64_t{1} << 50;
+  far.y.taps = 3;
+  far.y.spread = 1;
+  EXPECT_EQ(far.lines_read(2), 6);
 }
 
 TEST(LinesShape, DilatedTapsStandAlone) {

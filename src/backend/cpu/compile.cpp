@@ -88,8 +88,10 @@ std::string text_of(const FileStamp& stamp) {
 }
 
 // Asking costs a process, so the answer is kept on disk for as long as the program's file is the
-// same. Not for ever, because the file may be a wrapper around a compiler that changes.
-std::string identity_of(const std::vector<std::string>& command, const FileStamp& stamp) {
+// same. Not for ever, because the file may be a wrapper around a compiler that changes. *not_kept: why it
+// could not be.
+std::string identity_of(const std::vector<std::string>& command, const FileStamp& stamp,
+                        std::string* not_kept) {
   const std::string stamp_text = text_of(stamp);
   const std::string cache = user_cache_directory();
   const std::string folder = cache + "/compilers";
@@ -115,7 +117,7 @@ std::string identity_of(const std::vector<std::string>& command, const FileStamp
     try {
       make_directories(folder);
       write_file_whole(memo, version + suffix, false);
-    } catch (const Error& e) { log(LogLevel::debug, e.what()); }
+    } catch (const Error& e) { *not_kept = e.what(); }
   }
   return version + suffix;
 }
@@ -128,14 +130,17 @@ CppCompiler with_command(std::vector<std::string> command, const std::string& pa
   const FileStamp stamp = file_stamp(path).value_or(FileStamp{});
   const std::string key =
       join(command, "\n") + '\n' + std::to_string(stamp.modified_ns) + user_cache_directory();
-  std::lock_guard lock(mutex);
+  std::string not_kept;
+  std::unique_lock lock(mutex);
   auto known = identities.find(key);
   if (known == identities.end()) {
-    const std::string compiler = identity_of(command, stamp);
+    const std::string compiler = identity_of(command, stamp, &not_kept);
     const std::string flags = content_hash(join(own_flags(is_gcc(compiler)), " "));
     known = identities.emplace(key, compiler + "; flags " + flags.substr(0, 8)).first;
   }
   found.identity = known->second;
+  lock.unlock();
+  if (!not_kept.empty()) log(LogLevel::debug, not_kept);
   found.file = path + ' ' + text_of(stamp);
   found.command = std::move(command);
   return found;
@@ -207,14 +212,14 @@ CppCompiler find_cpp_compiler() {
   if (auto command = command_of(variable("CXX")); !command.empty()) {
     const std::string path = find_program(command[0]);
     if (!path.empty()) return with_command(std::move(command), path);
-    warn_once("CXX " + command[0],
-              "CXX='" + command[0] + "' names no program; looking for g++, clang++, c++ on PATH");
+    warn_once("CXX " + command[0], "CXX='" + command[0] + "' names no program; looking for " +
+                                       join(kUsualNames, ", ") + " on PATH");
   }
   for (std::string_view name : kUsualNames) {
     const std::string path = find_program(name);
     if (!path.empty()) return with_command({std::string(name)}, path);
   }
-  return {{}, {}, {}, "there is no C++ compiler (g++, clang++ or c++) on PATH"};
+  return {{}, {}, {}, "there is no C++ compiler on PATH, none of " + join(kUsualNames, ", ")};
 }
 
 Binary compile_cpp(const Source& source, const std::string& scratch, double timeout_s) {

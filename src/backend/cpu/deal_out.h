@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/forked.h"
+#include "base/parallel.h"
 #include "core/tile_math.h"
 
 namespace tessera {
@@ -22,9 +23,14 @@ inline ForkGuard& threads_guard() {
 // had. GCC's run time ends the threads that a smaller region does without and starts them again for the next
 // larger one (libgomp's team.c), which takes the better part of a millisecond; a thread without work is at
 // the end of the region at once.
+// Error(device) where there cannot be so many: OpenMP would end the process.
 inline int team_for(int threads) {
   thread_local int most = 1;
-  return most = std::max(most, threads);
+  if (threads > most) {
+    need_threads(threads - most);
+    most = threads;
+  }
+  return most;
 }
 
 // work(thread, of how many) on at most `threads` threads counted from 0, and none woken for a single one.

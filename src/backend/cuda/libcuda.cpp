@@ -33,7 +33,7 @@ struct Loaded {
 }  // namespace
 
 const LibCuda* libcuda(std::string* why) {
-  static const Loaded loaded;
+  static const auto& loaded = *new Loaded;  // for threads while the process ends
   if (loaded.why.empty()) return &loaded.table;
   if (why) *why = loaded.why;
   return nullptr;

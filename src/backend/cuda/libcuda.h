@@ -53,14 +53,12 @@ inline constexpr int kMapPromote128 = 2, kMapPromote256 = 3;
 // X(member, symbol, arguments)
 #define TESSERA_LIBCUDA(X)                                                                                 \
   X(init, "cuInit", (unsigned))                                                                            \
-  X(driver_version, "cuDriverGetVersion", (int*))                                                          \
   X(error_name, "cuGetErrorName", (Result, const char**))                                                  \
   X(error_text, "cuGetErrorString", (Result, const char**))                                                \
   X(device_count, "cuDeviceGetCount", (int*))                                                              \
   X(device_get, "cuDeviceGet", (Device*, int))                                                             \
   X(device_name, "cuDeviceGetName", (char*, int, Device))                                                  \
   X(device_attribute, "cuDeviceGetAttribute", (int*, int, Device))                                         \
-  X(device_memory, "cuDeviceTotalMem_v2", (size_t*, Device))                                               \
   X(primary_retain, "cuDevicePrimaryCtxRetain", (Context**, Device))                                       \
   X(primary_release, "cuDevicePrimaryCtxRelease_v2", (Device))                                             \
   X(context_current, "cuCtxGetCurrent", (Context**))                                                       \

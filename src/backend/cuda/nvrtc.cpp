@@ -67,7 +67,7 @@ struct Nvrtc {
 };
 
 const Nvrtc& nvrtc() {
-  static const Nvrtc loaded;
+  static const auto& loaded = *new Nvrtc;  // for threads while the process ends
   return loaded;
 }
 
@@ -112,6 +112,12 @@ Binary compile_nvrtc(const Source& source, const std::string& scratch, std::stri
     log.resize(size - 1);
   }
   if (log_out) *log_out = log;
+  // Others, such as memory that ran out, say nothing about the unit.
+  constexpr int kCompilationError = 6;  // NVRTC_ERROR_COMPILATION
+  if (result && result != kCompilationError) {
+    throw Error(ErrorCode::io, "NVRTC failed with error " + std::to_string(result) + " before it judged " +
+                                   source.symbol + ": " + log.substr(0, log.find('\n')));
+  }
   if (result) {
     throw Error(ErrorCode::compile_failed,
                 "NVRTC refused " + source.symbol + ": " + log.substr(0, log.find('\n')),
