@@ -49,7 +49,21 @@ def read(prefix):
             if path.exists():
                 with open(path, newline="") as file:
                     out[dtype, mode] = list(csv.DictReader(file))
+                wrong = [row["problem"] for row in out[dtype, mode] if row["verified"] == "no"]
+                if wrong:
+                    raise SystemExit(f"{path} has wrong results, which have no speed: {', '.join(wrong)}")
     return out
+
+
+def check_summaries(prefix, files):
+    """The file that bench_cpu_gemm writes beside those of its rows says the same."""
+    path = pathlib.Path(prefix + ".json")
+    said = json.loads(path.read_text()) if path.exists() else {}
+    for (dtype, mode), rows in files.items():
+        theirs = said.get(f"{dtype}.{mode}", {"summary": {"peers": {}}})["summary"]["peers"]
+        for peer, own in summaries(rows)["summary"]["peers"].items():
+            if abs(theirs.get(peer, {"geomean": 0})["geomean"] - own["geomean"]) > 0.01 * own["geomean"]:
+                raise SystemExit(f"{path} says otherwise of {peer} in {dtype} {mode} than the rows; --json prints it again")
 
 
 def peers_of(row):
@@ -167,6 +181,8 @@ def write_summaries(prefix, files):
     whole = json.loads(path.read_text())
     machine = whole.pop("machine", None)
     whole |= {f"{dtype}.{mode}": summaries(rows) for (dtype, mode), rows in files.items()}
+    timed = {peer for rows in files.values() for row in rows for peer in peers_of(row)}
+    whole["peers"] = {peer: text for peer, text in whole["peers"].items() if peer in timed}
     path.write_text(json.dumps(whole | ({"machine": machine} if machine else {}), indent=1) + "\n")
 
 
@@ -184,6 +200,8 @@ def main():
         return
     prefix, = o.prefixes
     files = read(prefix)
+    if not o.json:
+        check_summaries(prefix, files)
     for name, table in machine_tables.items():
         if getattr(o, name):
             table(json.loads(pathlib.Path(prefix + ".json").read_text())["machine"])

@@ -24,7 +24,11 @@ configure_file(cmake/tessera.pc.in ${CMAKE_BINARY_DIR}/tessera.pc @ONLY)
 configure_file(cmake/tessera_c.pc.in ${CMAKE_BINARY_DIR}/tessera_c.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/tessera.pc ${CMAKE_BINARY_DIR}/tessera_c.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE README.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# What these pages link to lies where the links say.
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING REGEX "\\.(md|html)$" PATTERN man EXCLUDE)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING REGEX "\\.(h|c|cpp|py)$")
+install(FILES suites/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/suites)
 install(DIRECTORY suites DESTINATION ${CMAKE_INSTALL_DATADIR}/tessera)
 install(FILES docs/man/tessera.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 

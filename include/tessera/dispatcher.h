@@ -53,7 +53,7 @@ inline constexpr int kMostRaced = 8;
 
 // Every member has an initialiser: {.threads = 1} is a whole set of options, without a warning.
 struct DispatcherOptions {
-  std::string device = "cpu";  // "cpu", "cpu:THREADS", "cuda", "null:ARCH" (plans, runs nothing)
+  std::string device = "cpu";  // "cpu", "cpu:N" threads, "cuda", "cuda:N", "null:ARCH" (only plans)
   int threads = 0;             // CPU: 0 = all cores, or as many as the device says
   Policy policy = Policy::model;
   int top_k = 0;  // of model_topk; 0: those that the model's error band holds, kMostRaced at most
@@ -78,7 +78,7 @@ struct Explanation {
     KernelConfig config;
     std::string rule, reason;
   };
-  std::vector<Candidate> candidates;  // best predicted first; none where `why_none` says why
+  std::vector<Candidate> candidates;  // in the policy's order; none where `why_none` says why
   std::string why_none;
   std::vector<Rejected> rejected;  // in enumeration order; filled on request
   // What select() gives, under model_topk before it has timed anything. Where it need not rank all of very
@@ -123,26 +123,33 @@ class Dispatcher {
 
   void run(const Problem& problem, const Buffers& buffers) { get(problem).run(buffers); }
 
-  // Selects without compiling.
+  // Selects without compiling, but for what get() would wait to time: policy model_topk without `background`
+  // or with prepack=b. Errors: as of get().
   Choice select(const Problem& problem, double* select_us = nullptr);
 
+  // Compiles nothing. Where nothing can be chosen (no configuration is legal, the policy or the registry has
+  // none) that is no error: `candidates` is empty and `why_none` says why, with or without the rejected ones.
+  // Error(bad_input) for a problem that is not valid, or a rank function's answer.
   Explanation explain(const Problem& problem, bool with_rejected = false);
 
-  // Holds `config` to the rules, whatever the policy.
+  // Holds `config` to the rules, whatever the policy. Error(bad_input) for a problem that is not valid.
   Correction correct(const Problem& problem, const KernelConfig& config);
 
-  // The generated unit for the choice: short form (one include) or, with `whole`, as it is compiled.
+  // The generated unit for the choice, under model_topk before it has timed anything: short form (one
+  // include) or, with `whole`, as it is compiled. Errors: unsupported (nothing legal, or a family that is
+  // planned only, as those of AMD's GPUs), bad_input.
   std::string emit(const Problem& problem, bool whole = false);
 
   // Compiles what the problems need, so many at a time (0: as many as there are cores). Calls progress(done,
-  // total, text) from one thread at a time. Returns one error text per problem, "" where it went well.
+  // total, text) from one thread at a time; what it throws ends the work and comes out. Returns one error
+  // text per problem, "" where it went well. Error(bad_input) when `jobs` is negative.
   std::vector<std::string> build(
       std::span<const Problem> problems, int jobs,
       const std::function<void(size_t, size_t, const std::string&)>& progress = {});
 
   // Problems whose kernels are still to be timed in the background, and the wait for them. A kernel whose
   // choice().source is ChoiceSource::measured is final. Destroying the dispatcher ends such work at once, an
-  // interrupt (base/interrupt.h, tsr_interrupt) leaves the best predicted in place.
+  // interrupt (tsr_interrupt of tessera.h) leaves the best predicted in place.
   size_t refining() const;
   void settle() const;
 

@@ -27,8 +27,9 @@ struct Choice {
 
 // Device addresses of one run. A, B: the problem's operand types; C: its output type; d: one per epilogue
 // step that takes a D tensor, in order, of the problem's d type. Full D tensors are packed row-major m x n
-// per batch (leading dimension n, batch stride m * n); row and column vectors are shared by all batches. C
-// may not overlap any input. b is the packed buffer when the problem says prepack=b.
+// per batch (leading dimension n, batch stride m * n); row and column vectors are shared by all batches. Of a
+// convolution full ones are laid out as C, rows have an element for each channel of all groups, columns one
+// for each pixel of C. C may not overlap any input. b is the packed buffer when the problem says prepack=b.
 struct Buffers {
   const void* a = nullptr;
   const void* b = nullptr;

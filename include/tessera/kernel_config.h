@@ -122,7 +122,9 @@ struct ConfigField {
 
 std::span<const ConfigField> config_fields();
 const ConfigField* find_config_field(std::string_view name);
+// A knob's value as a config's text has it: the name of an enumerated one's, else the number.
 std::string value_text(const ConfigField& f, int value);
+// The other way; nullopt for an unknown name, and for what is no whole number from 0 to 2^24.
 std::optional<int> parse_value(const ConfigField& f, std::string_view text);
 
 std::string to_string(const KernelConfig& c);

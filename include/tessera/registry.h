@@ -64,6 +64,7 @@ class Registry {
   // Keeps what the predicate accepts; returns how many were dropped. The predicate may use the registry;
   // where it throws, nothing is dropped.
   size_t filter(const std::function<bool(const KernelDecl&)>& keep);
+  // The same, keeping what applies to the architecture of this name.
   size_t filter_by_arch(std::string_view arch);
 
   // The priority of `config` for this problem and architecture, or false when nothing declares it.

@@ -153,8 +153,8 @@ TSR_API tsr_status tsr_get(tsr_dispatcher* dispatcher, const char* problem, tsr_
 TSR_API tsr_status tsr_build(tsr_dispatcher* dispatcher, const char* problems, int jobs,
                              tsr_progress progress, void* user, char** json);
 
-/* The candidates, best first, each with its predicted time. options: {"rejected": false} also those that
- * rules refuse;
+/* The candidates, in the policy's order, each with its predicted time; where nothing can be chosen there are
+ * none, and "why_none" says why. options: {"rejected": false} also those that rules refuse;
  * {"suggest": CONFIG} instead: whether CONFIG is legal, and the nearest that is. Compiles nothing. */
 TSR_API tsr_status tsr_explain(tsr_dispatcher* dispatcher, const char* problem, const char* options,
                                char** json);
@@ -179,8 +179,8 @@ enum {
 #define TSR_MAX_D 5
 
 /* What one run reads and writes, on the kernel's device; tsr_describe("problem") gives each buffer's type,
- * shape and bytes. C may not overlap an input. Zero it and set `size`: members added later are then absent.
- */
+ * shape and bytes. C may not overlap an input; alpha and beta are finite, within the range of f32. Zero it
+ * and set `size`: members added later are then absent. */
 typedef struct tsr_buffers {
   uint32_t size;  /* sizeof(tsr_buffers) */
   uint32_t flags; /* TSR_HAS_ALPHA | ... */
@@ -192,7 +192,7 @@ typedef struct tsr_buffers {
   void* stream;    /* GPU: a CUstream; null: the default stream */
   void* workspace; /* "workspace_bytes" of the kernel's info, 64-byte aligned; null: the kernel brings its own
                     */
-  float* bias_grad; /* of problems with bias_grad=f32: g * k sums, written */
+  float* bias_grad; /* of problems with bias_grad=f32: g * k sums of A, by alpha and beta as C */
 } tsr_buffers;
 
 /* {"problem", "config", "source", "predicted_us", "workspace_bytes", "packed_b_bytes", "host_memory",

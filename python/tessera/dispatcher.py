@@ -169,19 +169,21 @@ class Dispatcher(_abi.OfThisProcess):
     # -- Answers ----------------------------------------------------------------------------------------------------
 
     def explain(self, problem: Union[str, Problem], rejected: bool = False) -> Dict[str, Any]:
-        """{"problem", "arch", "choice", "select_us", "candidates", "rejected"}: every legal candidate with its
-        predicted time, best first, and with rejected=True every other with the rule and reason."""
+        """{"problem", "arch", "choice", "why_none", "model", "select_us", "candidates", "rejected"}: every candidate with
+        its predicted time, in the policy's order, and with rejected=True every other with the rule and reason. Where
+        nothing can be chosen "choice" is None and "why_none" says why. "model" is what predicted."""
         return self._call(lambda: _abi.answer(_abi.library().tsr_explain, self._handle, _abi.encoded(str(problem)),
                                               _abi.options({"rejected": rejected})))
 
     def correct(self, problem: Union[str, Problem], config: Union[str, KernelConfig]) -> Dict[str, Any]:
-        """{"legal", "rule", "reason", "suggestion", "changes"}: whether a config may run the problem, and the nearest
-        that may (None where its family has none)."""
+        """{"problem", "arch", "config", "legal", "rule", "reason", "suggestion", "changes"}: whether a config may run the
+        problem, and the nearest that may (None where its family has none)."""
         return _abi.answer(_abi.library().tsr_explain, self._handle, _abi.encoded(str(problem)),
                            _abi.options({"suggest": str(config)}))
 
     def emit(self, problem: Union[str, Problem], whole: bool = False) -> str:
-        """The chosen kernel's generated source; whole=True: with its headers in place."""
+        """The chosen kernel's generated source; whole=True: with its headers in place. Raises Unsupported where nothing
+        is legal, and for AMD's GPUs, whose kernels are planned only."""
         return self._call(lambda: _abi.text(_abi.library().tsr_emit, self._handle, _abi.encoded(str(problem)),
                                             int(whole)))
 

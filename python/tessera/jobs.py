@@ -53,8 +53,9 @@ def tune(problems: Iterable[Union[str, Problem]], *, database: Optional[Path] = 
          threads: int = 0, candidates: Optional[str] = None, progress: Progress = None, **run: Any) -> Dict[str, Any]:
     """Measures configurations of each problem and stores the winners, which later dispatchers choose before they ask the
     model. candidates: "all", "random:N", "stratified:N" or "guided:N"; database: None for the user's own. `run`: jobs,
-    cores (a list), budget_s, limit_s, group, budget_ms, cold, cache_dir, program (docs/tuning.md). Returns {"database", "decisions",
-    "skipped"}. Raises Unsupported where the program `tessera` is not found, in whose processes kernels are measured."""
+    cores (a list), budget_s, limit_s, group, budget_ms, cold, cache_dir, program (docs/tuning.md). Returns {"database",
+    "decisions", "skipped", "failed"}: problems without a legal configuration are skipped, those of which none ran right
+    have failed. Raises Unsupported where the program `tessera` is not found, in whose processes kernels are measured."""
     return job("tune", progress, problems=[str(Problem(p)) for p in problems], database=database, device=device,
                threads=threads, candidates=candidates, **run)
 
@@ -64,7 +65,7 @@ def plan_sweep(directory: Path, problems: Iterable[Union[str, Problem]] = (), *,
                seed: Optional[int] = None, candidates: Optional[str] = None, only: Optional[str] = None,
                device: str = "cpu", threads: int = 0) -> Dict[str, Any]:
     """Writes down which configurations are to be measured on which problems, given ones and generated ones ("wide:200").
-    Returns {"arch", "problems", "configs", "pairs", "skipped"}."""
+    Returns {"directory", "arch", "problems", "configs", "pairs", "skipped"}."""
     return job("sweep", action="plan", directory=directory, problems=[str(Problem(p)) for p in problems],
                generate=generate, dtypes=dtypes, layouts=layouts, extra=extra, seed=seed, candidates=candidates,
                only=only, device=device, threads=threads)
@@ -73,40 +74,47 @@ def plan_sweep(directory: Path, problems: Iterable[Union[str, Problem]] = (), *,
 def sweep(directory: Path, *, shard: Optional[int] = None, shards: Optional[int] = None,
           retry: Optional[List[str]] = None, progress: Progress = None, **run: Any) -> Dict[str, Any]:
     """Measures what plan_sweep() wrote down, from where it was stopped on. shard: this process's of so many shards, from 0;
-    retry: outcomes to measure again; `run` as of tune(). Returns how many ended how. Ctrl-C stops it within a second and
-    loses at most what was being measured."""
+    retry: outcomes to measure again; `run` as of tune(). Returns {"pairs", "left", "stopped", "compiled"}, and under each
+    outcome's name how many ended so: "left" are not measured, "stopped" says whether the budget ended it, "compiled" how
+    many kernels the compiler was run for. Ctrl-C stops it within a second and loses at most what was being measured.
+    Raises BadInput on another architecture than the plan's, Unsupported as tune()."""
     return job("sweep", progress, action="run", directory=directory, shard=shard, shards=shards, retry=retry, **run)
 
 
 def sweep_status(directory: Path) -> Dict[str, Any]:
-    """What is measured so far: counts by outcome, and "records" with every measurement."""
+    """What is measured so far: {"pairs", "left", "arch", "records"} with every measurement, and counts by outcome."""
     return job("sweep", action="status", directory=directory)
 
 
 def store_sweep(directory: Path, database: Optional[Path] = None, *, decide: bool = False) -> Dict[str, Any]:
     """Adds a sweep's measurements to a database (None: the user's own); decide=True: the fastest configuration of every
-    problem in it becomes its decision."""
+    problem in it becomes its decision. Returns {"database", "added", "decisions"}. Raises IoError where the directory has
+    no measurements or the database cannot be written, Corrupt where it is none, BadInput without a database."""
     return job("sweep", action="store", directory=directory, database=database, decide=decide)
 
 
 def train(out: Path, *, database: Optional[Path] = None, arch: Optional[str] = None, operation: str = "gemm",
-          start: Optional[Path] = None, rounds: Optional[int] = None, depth: Optional[int] = None,
-          rate: Optional[float] = None, seed: Optional[int] = None, progress: Progress = None) -> Dict[str, Any]:
+          units: Optional[int] = None, start: Optional[Path] = None, rounds: Optional[int] = None,
+          depth: Optional[int] = None, rate: Optional[float] = None, seed: Optional[int] = None,
+          progress: Progress = None) -> Dict[str, Any]:
     """Trains a model of one operation on the measurements of a database (None: the user's own) and writes it to `out`, for
-    Dispatcher(model=out), and its manifest to `out`.json. start: a model whose trees come first. Returns the manifest with
-    the scores of each fold. Raises Unsupported where the library was built without XGBoost, BadInput without measurements."""
-    return job("train", progress, out=out, database=database, arch=arch, operation=operation, rounds=rounds, depth=depth,
-               rate=rate, seed=seed, **{"from": start})
+    Dispatcher(model=out), and its manifest to `out`.json. units: cores of the measurements, where there are several;
+    start: a model whose trees come first. Returns the manifest with the scores of each fold. Raises Unsupported where
+    XGBoost's shared library is not found, which is loaded then (`./dev deps train`), BadInput without measurements,
+    IoError without a database."""
+    return job("train", progress, out=out, database=database, arch=arch, operation=operation, units=units, rounds=rounds,
+               depth=depth, rate=rate, seed=seed, **{"from": start})
 
 
 def evaluate(model: Optional[Path] = None, *, database: Optional[Path] = None, operation: str = "gemm", fold: str = "",
              units: Optional[int] = None, device: str = "cpu", peer: Optional[str] = None, csv: Optional[Path] = None,
              html: Optional[Path] = None, progress: Progress = None, **run: Any) -> Dict[str, Any]:
     """Judges a model's choices against the best configurations on the problems of a fold ("test", "valid", "train";
-    "": test, or valid where that has none) of a database (None: the user's own), all timed afresh and in turn. model: None for the shipped one, "analytic" or a file;
-    units: cores of the measurements, where there are several; peer: another library to time beside the choices, of those
-    in TESSERA_PEER_PATH; csv, html: files to write rows and a report to; `run` as of tune(). Returns {"model", "problems",
-    "left_out", "choice", "top3", "analytic", "fixed", "regimes", "rows"}, with a peer also "peer", of a learned model
-    "importance": scores are best time / time of the choice. Raises BadInput where the fold has no measured problem, Unsupported as tune()."""
+    "": test, or valid where that has none) of a database (None: the user's own), all timed afresh and in turn. model:
+    None for the shipped one, "analytic" or a file; units: cores of the measurements, where there are several; peer:
+    another library to time beside the choices, of those in TESSERA_PEER_PATH; csv, html: files to write rows and a
+    report to; `run` as of tune(). Returns {"model", "problems", "left_out", "choice", "top3", "analytic", "fixed",
+    "regimes", "rows"}, with a peer also "peer", of a learned model "importance": scores are best time / time of the
+    choice. Raises BadInput where the fold has no measured problem, Unsupported as tune()."""
     return job("evaluate", progress, model=model, database=database, operation=operation, fold=fold, units=units,
                device=device, peer=peer, csv=csv, html=html, **run)

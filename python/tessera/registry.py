@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List,
 
 from . import _abi
 from .config import KernelConfig
-from .errors import BadInput
+from .errors import BadInput, Unsupported
 from .problem import Problem, one_word
 
 if TYPE_CHECKING:
@@ -92,7 +92,10 @@ class Registry(_abi.OfThisProcess):
         Unsupported when the registry declares nothing legal."""
         from .dispatcher import Dispatcher
         with Dispatcher(registry=self, **options) as d:
-            return KernelConfig(d.explain(problem)["choice"]["config"])
+            explained = d.explain(problem)
+        if explained["choice"] is None:
+            raise Unsupported(explained["why_none"])
+        return KernelConfig(explained["choice"]["config"])
 
     def build(self, problems: Iterable[Union[str, Problem]], max_workers: Optional[int] = None,
               progress: Optional[Callable[[int, int, str], None]] = None, **options: Any) -> "Dispatcher":

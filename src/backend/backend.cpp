@@ -50,7 +50,8 @@ std::pair<const DeviceRow*, std::string_view> find_device(std::string_view devic
   const size_t colon = device.find(':');
   std::string forms;
   for (const DeviceRow& row : kDevices) {
-    if (device.substr(0, colon) == row.name)
+    const bool cut_off = colon + 1 == device.size();  // "cpu:"
+    if (device.substr(0, colon) == row.name && !cut_off)
       return {&row, colon == device.npos ? std::string_view() : device.substr(colon + 1)};
     forms += (forms.empty() ? "" : ", ") + std::string(row.form);
   }

@@ -13,4 +13,7 @@ inline double us_since(Clock::time_point start) {
 inline double ms_since(Clock::time_point start) { return us_since(start) / 1e3; }
 inline double seconds_since(Clock::time_point start) { return us_since(start) / 1e6; }
 
+// Of wall time: a thread that had less of a core than this was disturbed, and so was what it timed.
+inline constexpr double kQuietShare = 0.9;
+
 }  // namespace tessera

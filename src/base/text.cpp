@@ -103,6 +103,15 @@ std::optional<int64_t> parse_int(std::string_view text) { return parse_whole<int
 std::optional<double> parse_number(std::string_view text) { return finite(parse_whole<double>(text)); }
 std::optional<float> parse_float(std::string_view text) { return finite(parse_whole<float>(text)); }
 
+std::string printable(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    const bool control = (c >= 0 && c < ' ' && c != '\n' && c != '\t') || c == 0x7f;
+    out += control ? format("\\x%02x", c) : std::string(1, c);
+  }
+  return out;
+}
+
 std::string number_text(double v) { return shortest(v); }
 std::string number_text(float v) { return shortest(v); }
 

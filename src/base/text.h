@@ -12,6 +12,8 @@ namespace tessera {
 std::vector<std::string_view> split(std::string_view text, char separator);  // "" gives one empty piece
 std::vector<std::string_view> split_words(std::string_view text);  // by white space, no empty pieces
 std::string_view trim(std::string_view text);
+// With "\\x1b" for each control character but tabs and line feeds: a terminal would obey them.
+std::string printable(std::string_view text);
 template <class Pieces = std::vector<std::string>>  // a range of strings or views
 std::string join(const Pieces& pieces, std::string_view separator) {
   std::string out;

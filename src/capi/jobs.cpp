@@ -1,4 +1,5 @@
 // tsr_job: long work without a handle, one row each.
+#include "backend/backend.h"
 #include "base/text.h"
 #include "capi/capi.h"
 #include "core/arch_spec.h"
@@ -49,7 +50,7 @@ Json create_pack(Members& in, const Progress& progress) {
   if (const Json* v = in.find("jobs")) o.jobs = read_int(*v, 0);
   if (const Json* v = in.find("decisions")) o.decisions = v->as_bool();
   if (const Json* v = in.find("thread_counts")) {
-    for (const Json& count : v->items()) o.thread_counts.push_back(read_int(count, 1, 4096));
+    for (const Json& count : v->items()) o.thread_counts.push_back(read_int(count, 1, kMostThreads));
   }
   if (const Json* v = in.find("cover")) o.share = read_int(*v, 1, 100) / 100.0;
   const Json* add = in.find("add");

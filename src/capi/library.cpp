@@ -3,11 +3,13 @@
 #include <cstring>
 #include <new>
 
+#include "backend/backend.h"
 #include "base/forked.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "capi/capi.h"
+#include "runtime/selection.h"
 #include "tessera/error.h"
 #include "tessera/tune_db.h"
 
@@ -120,13 +122,13 @@ std::string text_member(Members& in, std::string_view key, std::string_view othe
 }
 
 DispatcherOptions dispatcher_options(const Json& json, std::string_view origin) {
-  constexpr int kMost = 1 << 20;
   return at(origin, [&] {
     DispatcherOptions o;
     Members in(json);
     if (const Json* v = in.find("device")) o.device = v->as_string();
-    if (const Json* v = in.find("threads")) o.threads = at("threads", [&] { return read_int(*v, 0, kMost); });
-    if (const Json* v = in.find("top_k")) o.top_k = at("top_k", [&] { return read_int(*v, 0, kMost); });
+    if (const Json* v = in.find("threads"))
+      o.threads = at("threads", [&] { return read_int(*v, 0, kMostThreads); });
+    if (const Json* v = in.find("top_k")) o.top_k = at("top_k", [&] { return read_int(*v, 0, kMostTopK); });
     if (const Json* v = in.find("background")) o.background = v->as_bool();
     if (const Json* v = in.find("config")) o.config = v->as_string();
     if (const Json* v = in.find("model")) o.model = v->as_string();

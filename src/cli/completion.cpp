@@ -37,7 +37,13 @@ std::vector<std::string> words_of(Complete what) {
     case Complete::arch:
       for (const ArchSpec& a : all_archs()) out.push_back(a.name);
       return out;
-    case Complete::dtype: return listed(dtype_names() + " u8xi8");
+    case Complete::dtype:  // u8 is an operand beside i8 only
+      for (int i = 0; i < kDTypeCount; ++i) {
+        const auto t = static_cast<DType>(i);
+        if (info(t).operand)
+          out.push_back(t == DType::u8 ? types_text(t, DType::i8) : std::string(to_string(t)));
+      }
+      return out;
     case Complete::layout: return listed(layout_names(Op::gemm));
     case Complete::policy:
       out = policy_names();

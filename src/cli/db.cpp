@@ -53,6 +53,7 @@ int import(const Invocation& call) {
   call.word(0, "the directory of a sweep, or a JSON file,");
   std::vector<Measurement> all;  // read before the database is touched, which may be made by it
   std::vector<TunedDecision> decisions;
+  size_t damaged = 0;
   for (const std::string& from : call.words) {
     if (from.ends_with(".json")) {
       const Json file = Json::parse(read_file(from), from);
@@ -63,12 +64,17 @@ int import(const Invocation& call) {
                              d.at("time").as_int()});
       }
     } else {
-      for (Measurement& m : measurements_of_sweep(from)) all.push_back(std::move(m));
+      for (Measurement& m : measurements_of_sweep(from, &damaged)) all.push_back(std::move(m));
     }
   }
   Database db = open(call, Database::Mode::write);
   const size_t read = all.size(), added = db.add(all);
   db.decide(decisions);
+  if (damaged)
+    std::fprintf(stderr,
+                 "%zu damaged lines of journals were left out; their measurements can be taken again: "
+                 "tessera sweep run\n",
+                 damaged);
   if (call.json()) {
     print_json(Json::object({{"database", db.path()},
                              {"read", static_cast<int64_t>(read)},
@@ -154,6 +160,11 @@ int export_to(const Invocation& call) {
   call.no_more_words(1);
   if (!path.ends_with(".csv") && !path.ends_with(".json") && !path.ends_with(".times"))
     throw UsageError("the file's name ends with .csv, .json or .times");
+  for (const char* of_times : {"--operation", "--units", "--onto", "--as-they-were"}) {
+    if (call.has(of_times) && !path.ends_with(".times"))
+      throw UsageError(std::string(of_times) + " is of a .times file");
+  }
+  if (call.has("--as-they-were") && !call.has("--onto")) throw UsageError("--as-they-were is of --onto");
   const MeasurementFilter f = filter(call);
   check_writable(path);
   const Database db = open(call, Database::Mode::read);

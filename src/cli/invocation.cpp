@@ -7,14 +7,13 @@
 #include "backend/backend.h"
 #include "base/fs.h"
 #include "base/text.h"
+#include "runtime/selection.h"
 #include "tessera/error.h"
 #include "tessera/registry.h"
 #include "tessera/tune_db.h"
 
 namespace tessera::cli {
 namespace {
-
-constexpr int64_t kMostTopK = 1'000'000;
 
 // What decides which kernel runs and how it was made; where things are kept and what is said does not.
 constexpr const char* kDeciding[] = {"TESSERA_ARCH",      "TESSERA_CXX",       "CXX",
@@ -164,11 +163,10 @@ DispatcherOptions Invocation::dispatcher_options() const {
   o.model = value("--model");
   o.cache_dir = value("--cache-dir");
   o.packs = each("--pack");
-  try {
-    // A config given without a policy is meant to be used.
-    o.policy = parse_policy(value("--policy", has("--config") ? "explicit" : "model"));
-  } catch (const Error& e) { throw UsageError(e.what()); }
-  if (o.policy == Policy::callback) throw UsageError("policy 'callback' exists in programs only");
+  std::vector<std::string> policies = policy_names();
+  std::erase(policies, std::string(to_string(Policy::callback)));  // of programs only
+  // A config given without a policy is meant to be used.
+  o.policy = parse_policy(known_word("--policy", has("--config") ? "explicit" : "model", policies));
   if (o.policy == Policy::explicit_config && o.config.empty())
     throw UsageError("policy 'explicit' needs --config");
   if (o.policy != Policy::explicit_config && has("--config"))

@@ -6,6 +6,7 @@
 
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/help.h"
 #include "cli/invocation.h"
 #include "cli/output.h"
@@ -48,7 +49,8 @@ int main(int argc, char** argv) {
     const int status = call.action ? call.action->run(call) : call.command->run(call);
     return tessera::interrupted() ? say_interrupted() : printed(status, call);
   } catch (const UsageError& e) {
-    std::fprintf(stderr, "error: %s\nusage: %s\n", e.what(), usage_line(call.command).c_str());
+    std::fprintf(stderr, "error: %s\nusage: %s\n", tessera::printable(e.what()).c_str(),
+                 usage_line(call.command).c_str());
     return kUsage;
   } catch (const tessera::Error& e) {
     return e.code() == tessera::ErrorCode::interrupted ? say_interrupted() : fail(e, call);

@@ -50,7 +50,7 @@ void print(std::string_view text) {
 void print_json(const Json& json) { print(json.dump(2)); }
 
 int say_failed(const std::string& what, const std::string& command) {
-  std::fprintf(stderr, "error: %s\nreproduce: %s\n", what.c_str(), command.c_str());
+  std::fprintf(stderr, "error: %s\nreproduce: %s\n", printable(what).c_str(), printable(command).c_str());
   return kFailed;
 }
 

@@ -153,6 +153,7 @@ void parse_command_line(Invocation& call) {
 void check_names(const Invocation& call) {
   try {
     if (call.has("--device")) check_device(call.value("--device"));
+    if (call.has("--operation")) parse_op(call.value("--operation"));
     const Option* arch = find_option(*call.command, "--arch");
     if (!arch || arch->placeholder != "ARCH" || !call.has("--arch")) return;
     const std::string name = call.value("--arch");

@@ -34,9 +34,8 @@ constexpr std::array<std::string_view, 4> kFromNames = {"memory", "disk", "pack"
 
 constexpr double kRaceBudgetMs = 3;
 
-// In the background a race is run again when its thread had less of its core than this, so often at most and
-// after such a pause: what else runs would decide it.
-constexpr double kQuietShare = 0.9;
+// In the background a race that was disturbed is run again, so often at most and after such a pause: what
+// else runs would decide it.
 constexpr int kRaces = 5;
 constexpr std::chrono::milliseconds kRacePause{50}, kIdlePoll{2};
 

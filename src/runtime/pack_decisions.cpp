@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
+
 namespace tessera {
 namespace {
 
@@ -20,8 +22,12 @@ class PackedDecisions : public Decisions {
     for (const auto& pack : packs_) {
       const PackDecision* const decision = pack->decision(arch, units, text);
       if (!decision) continue;
-      if (const auto config = KernelConfig::parse(decision->config))
+      std::string why;
+      if (const auto config = KernelConfig::parse(decision->config, &why))
         return Choice{.config = *config, .source = ChoiceSource::tuned};
+      warn_once(
+          "decision " + decision->config,
+          "a decision of pack '" + pack->path() + "' is left out: config '" + decision->config + "': " + why);
     }
     return std::nullopt;
   }

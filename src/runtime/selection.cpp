@@ -208,7 +208,10 @@ void check_options(const DispatcherOptions& o) {
   check_given(o, !o.config.empty(), Policy::explicit_config, "a config");
   check_given(o, static_cast<bool>(o.rank), Policy::callback, "a rank function");
   if (!o.config.empty()) KernelConfig::read(o.config);
-  if (o.top_k < 0) throw Error(ErrorCode::bad_input, "top_k is " + std::to_string(o.top_k));
+  if (o.top_k < 0 || o.top_k > kMostTopK) {
+    throw Error(ErrorCode::bad_input, "top_k is " + std::to_string(o.top_k),
+                "0 to " + std::to_string(kMostTopK));
+  }
   if (!o.model.empty() && o.model != analytic_model().name())
     LearnedModel::parse(read_file(o.model), o.model);
 }

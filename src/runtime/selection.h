@@ -12,6 +12,8 @@
 
 namespace tessera {
 
+inline constexpr int kMostTopK = 1'000'000;  // DispatcherOptions::top_k
+
 struct SelectionInput {
   const Problem& problem;
   const GemmView& view;

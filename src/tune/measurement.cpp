@@ -5,12 +5,14 @@
 
 namespace tessera {
 
-std::vector<Measurement> measurements_of_sweep(const std::string& directory) {
+std::vector<Measurement> measurements_of_sweep(const std::string& directory, size_t* damaged) {
   const std::string path = directory + "/" + kDeviceFile;
   const Json about = Json::parse(read_file(path), path);
   const DeviceInfo device = device_info_from_json(about.at("device"));
   std::vector<Measurement> out;
-  for (SweepRecord& r : SweepResults::read(directory).records())
+  SweepResults results = SweepResults::read(directory);
+  if (damaged) *damaged += results.damaged();
+  for (SweepRecord& r : std::move(results).records())
     out.push_back({device, std::move(r), about.at("tool").as_string()});
   return out;
 }

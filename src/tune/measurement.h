@@ -25,8 +25,9 @@ struct Measurement {
 Json to_json(const Measurement& m);
 Measurement measurement_from_json(const Json& j);
 
-// What the journals of a sweep's directory say. Error(io) when nothing was run there.
-std::vector<Measurement> measurements_of_sweep(const std::string& directory);
+// What the journals of a sweep's directory say. Error(io) when nothing was run there. Lines that are no
+// records are left out, and counted in *damaged.
+std::vector<Measurement> measurements_of_sweep(const std::string& directory, size_t* damaged = nullptr);
 inline constexpr const char* kDeviceFile = "device.json";  // of a sweep's directory
 
 // Text of the kDeviceFile of all `sweeps`, "" when nothing was run in any of them. Error(bad_input) when two

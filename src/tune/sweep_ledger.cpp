@@ -1,4 +1,5 @@
 #include "tune/sweep_ledger.h"
+#include "base/clock.h"
 
 #include <algorithm>
 #include <ctime>
@@ -10,8 +11,8 @@
 namespace tessera {
 namespace {
 
-// Less of its core than this, or an anchor slower by this factor than it can be, and a group was disturbed.
-constexpr double kQuietShare = 0.9, kDrift = 1.3;
+// With an anchor slower by this factor than it can be a group was disturbed.
+constexpr double kDrift = 1.3;
 
 constexpr std::string_view kAnchorSizes = "gemm m=192 n=192 k=192 layout=rcr dtype=";
 

@@ -21,6 +21,10 @@ class StoredDecisions : public Decisions {
     for (const TunedDecision& d : all) {
       std::string why;
       const auto config = KernelConfig::parse(d.config, &why);
+      if (!config) {
+        warn_once("decision " + d.config, "a stored decision is left out: config '" + d.config + "': " + why +
+                                              "; tessera tune stores another");
+      }
       if (config) configs_[{d.arch, d.units, d.problem}] = {*config, d.us, ChoiceSource::tuned};
     }
   }

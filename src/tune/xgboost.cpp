@@ -14,7 +14,7 @@ namespace tessera {
 namespace {
 
 constexpr const char* kLibraries[] = {"libxgboost.so", "libxgboost.so.0"};
-constexpr const char* kInstall = "apt install libxgboost-dev";
+constexpr const char* kInstall = "apt install libxgboost0";
 
 using Handle = void*;
 

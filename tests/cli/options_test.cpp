@@ -91,6 +91,8 @@ TEST_F(Options, ContradictionsAreRefused) {
   refused("sweep plan " + path("a") + " " + kPlain + "--extra prepack=b", "--extra is of --generate");
   refused("sweep plan " + path("a") + " " + kPlain + "--layout rcr", "--layout is of --generate");
   refused("bench " + kPlain + "--csv /dev/stdout --json", "would mix with the JSON");
+  refused("bench " + kPlain + "--peers onednn,onednn", "peer 'onednn' is named twice");
+  refused("db export " + path("x.csv") + " --units 2", "--units is of a .times file");
 }
 
 TEST_F(Options, ADataFileSaysWhatItIsOf) {
@@ -130,6 +132,10 @@ TEST_F(Options, UnknownWordsAreRefused) {
   refused("sweep plan " + path("a") + " " + kPlain + "--candidates guided", "one of all random:N");
   refused("tune " + kPlain + "--candidates odd:3", "one of all random:N");
   refused("evaluate --fold odd", "odd");
+  refused("evaluate --operation gem", "unknown operation 'gem'");
+  refused("run " + kPlain + "--policy callback", "unknown policy 'callback'; one of");
+  refused("run " + kPlain + "--device cpu:", "unknown device 'cpu:'");
+  refused("run 'gemm m=8 \033]0;odd=1'", "\\x1b");
   refused("bench --suite cpu_gemm.csv --csv -", "/dev/stdout");
   refused("sweep plan " + path("a") + " --generate wide:0", "COUNT is 1 to 1000000");
   // Letters that changed places, of the other case; no field that is there already, and none for one letter.

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/compile.h"
 #include "backend/cpu/cpu_module.h"
+#include "base/text.h"
 #include "codegen/render.h"
 #include "core/gemm_view.h"
 #include "tessera/error.h"
@@ -59,6 +61,29 @@ inline std::unique_ptr<Kernel> make_kernel(std::string_view problem, std::string
 inline bool runs_here(std::string_view arch) {
   return missing_features(find_arch(arch), this_processor()).empty();
 }
+
+// For a test that goes over architectures: those that this processor is not are left out, and at its end the
+// test counts as skipped by their names.
+class LeftOut {
+ public:
+  LeftOut() = default;
+  LeftOut(const LeftOut&) = delete;
+  LeftOut& operator=(const LeftOut&) = delete;
+  ~LeftOut() { say(); }
+
+  bool operator()(std::string_view arch) {
+    if (runs_here(arch)) return false;
+    archs_.emplace(arch);
+    return true;
+  }
+
+ private:
+  void say() const {
+    if (!archs_.empty()) GTEST_SKIP() << "this processor is no " << join(archs_, ", no ");
+  }
+
+  std::set<std::string> archs_;
+};
 
 using MakeCpuKernel = std::unique_ptr<Kernel> (*)(std::shared_ptr<CpuModule>, const ArchSpec&, const Problem&,
                                                   const Choice&);
