@@ -122,6 +122,32 @@ std::string csv_cell(std::string_view text) {
   return out + "\"";
 }
 
+std::optional<std::vector<std::string>> csv_cells(std::string_view line) {
+  std::vector<std::string> cells;
+  for (;;) {
+    line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+    std::string cell;
+    if (line.starts_with('"')) {
+      for (line.remove_prefix(1);; line.remove_prefix(1)) {
+        if (line.empty()) return std::nullopt;
+        if (line[0] == '"') {
+          line.remove_prefix(1);
+          if (!line.starts_with('"')) break;  // two stand for one
+        }
+        cell += line[0];
+      }
+      line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+      if (!line.empty() && line[0] != ',') return std::nullopt;
+    } else {
+      cell = trim(line.substr(0, line.find(',')));
+      line.remove_prefix(std::min(line.find(','), line.size()));
+    }
+    cells.push_back(std::move(cell));
+    if (line.empty()) return cells;
+    line.remove_prefix(1);
+  }
+}
+
 std::string format(const char* fmt, ...) {
   // Files are read on other machines, so a number has a point whatever the locale of the program around us.
   static const locale_t c = newlocale(LC_ALL_MASK, "C", nullptr);

@@ -161,8 +161,8 @@ void cache(const Invocation& call, Findings& out) {
 
 void database(const Invocation&, Findings& out) {
   const std::string path = default_tune_db();
-  if (path == "none" || !path_exists(path)) {
-    out.push_back({"database", State::ok, path == "none" ? "none" : "none yet: " + path, ""});
+  if (path.empty() || !path_exists(path)) {
+    out.push_back({"database", State::ok, path.empty() ? "none" : "none yet: " + path, ""});
     return;
   }
   try {

@@ -72,6 +72,7 @@ int run(const Invocation& call) {
   o.set = call.value("--preselected");
   o.config_file = call.value("--config-file");
   o.out = call.value("--out");
+  if (o.out == "-") throw UsageError("--out names a directory");
   o.jobs = static_cast<int>(call.integer("--jobs", 0, 0, Invocation::kMostJobs));
   check_words(o);
   if (path_exists(o.out) && !std::filesystem::is_directory(o.out)) {

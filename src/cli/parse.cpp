@@ -112,10 +112,10 @@ void check_options(const Invocation& call) {
     if (o.placeholder.empty()) continue;
     for (const std::string& text : texts) {
       if (trim(text).empty()) throw UsageError(name + " needs a value; '' is none");
-      if (!o.many && text != texts[0])
-        throw UsageError(
-            format("%s is given twice, '%s' and '%s'", name.c_str(), texts[0].c_str(), text.c_str()));
     }
+    if (!o.many && texts.size() > 1)
+      throw UsageError(
+          format("%s is given twice, '%s' and '%s'", name.c_str(), texts[0].c_str(), texts[1].c_str()));
   }
 }
 

@@ -79,11 +79,14 @@ std::vector<SuiteRow> parse_suite(std::string_view text, std::string_view origin
       continue;
     }
     if (line.empty()) continue;
-    const Cells cells = split(line, ',');
-    if (cells.size() != columns) {
-      throw bad(std::to_string(cells.size()) + " cells instead of " + std::to_string(columns),
+    const auto read = csv_cells(line);
+    if (!read)
+      throw bad("a quotation mark is not closed, or something follows it", "two of them stand for one");
+    if (read->size() != columns) {
+      throw bad(std::to_string(read->size()) + " cells instead of " + std::to_string(columns),
                 "columns are " + std::string(form->header));
     }
+    const Cells cells(read->begin(), read->end());
     if (!o.name.empty() && !glob_match(o.name, cells[0])) continue;
     std::string problem = std::string(cells[1]) +
                           " dtype=" + (o.dtype.empty() ? std::string(cells[2]) : o.dtype) + ' ' +

@@ -14,6 +14,19 @@ namespace tessera {
 namespace {
 
 // Programs that use this library may have set their user's locale.
+TEST(Text, CsvCellsAreReadAsTheyAreWritten) {
+  const std::vector<std::string> cells = {"plain", "", "a,b", "say \"so\"", "two words", "\""};
+  std::string line;
+  for (const std::string& cell : cells) line += (line.empty() ? "" : ",") + csv_cell(cell);
+  EXPECT_EQ(csv_cells(line), cells) << line;
+  EXPECT_EQ(csv_cells(""), (std::vector<std::string>{""}));
+  EXPECT_EQ(csv_cells(" a , b,"), (std::vector<std::string>{"a", "b", ""}));
+  EXPECT_EQ(csv_cells("\"a"), std::nullopt);
+  EXPECT_EQ(csv_cells("\"a\"b,c"), std::nullopt);
+}
+
+TEST(Text, ControlCharactersAreShown) { EXPECT_EQ(printable("a\x1b]\tb\n\xc3\xa9"), "a\\x1b]\tb\n\xc3\xa9"); }
+
 TEST(Text, NumbersHaveAPointInEveryLocale) {
   const TempDir dir(temp_directory());
   const std::string name = "de_DE.UTF-8";

@@ -82,6 +82,7 @@ TEST_F(Options, ContradictionsAreRefused) {
             "cpu:1");
   refused("run --suite cpu_gemm --suite gemm --name x", "--suite is given twice");
   refused("run " + kPlain + "--threads 1 --threads 2", "--threads is given twice");
+  refused("run " + kPlain + "--seed 1 --seed 1", "--seed is given twice");
   refused("run " + kPlain + "--policy model --config cpu_packed", "contradict");
   refused("run " + kPlain + "--top-k 3", "--top-k is of --policy model_topk");
   refused("explain " + kPlain + "--time --arch gfx942", "runs no kernels that could be timed");

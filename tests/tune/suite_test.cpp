@@ -46,6 +46,16 @@ TEST(Suite, ErrorsNameTheLine) {
   EXPECT_NE(error_of("name,op,dtype,layout,m,n,k\none,gemm,half,rcr,1,2,3\n").find("half"),
             std::string::npos);
   EXPECT_NE(error_of("name,op,dtype,layout,m,n,k\n").find("no row"), std::string::npos);
+  EXPECT_NE(error_of("name,op,dtype,layout,m,n,k\n\"one,gemm,bf16,rcr,1,2,3\n").find("is not closed"),
+            std::string::npos);
+}
+
+TEST(Suite, CellsMayBeQuotedAndHaveBlanksAround) {
+  const auto rows =
+      parse_suite("name,op,dtype,layout,m,n,k\n\"a, \"\"b\"\"\", gemm,bf16,rcr, 1, 2 ,3\n", "x.csv");
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].name, "a, \"b\"");
+  EXPECT_EQ(to_string(rows[0].problem), "gemm m=1 n=2 k=3 dtype=bf16 layout=rcr");
 }
 
 TEST(Suite, ConvolutionsHaveTheAxesOfTheirDimensions) {
@@ -63,6 +73,11 @@ TEST(Suite, ConvolutionsHaveTheAxesOfTheirDimensions) {
       to_string(rows[1].problem),
       "conv_bwd_data n=1 g=2 c=3 k=4 in=7x9x8 filter=1x3x3 stride=3x2x1 pad=0x1x1 dilation=1x1x1 dtype=f32");
   EXPECT_NE(error_of(header + "two,conv_fwd,bf16,2,1\n").find("x.csv:2"), std::string::npos);
+  for (const char* ndim : {"2d", "0", "4"}) {
+    const std::string row = ",1,2,3,4,1,9,8,1,3,5,1,2,1,1,1,2,0,1,4\n";
+    EXPECT_NE(error_of(header + "two,conv_fwd,bf16," + ndim + row).find("must be 1, 2 or 3"),
+              std::string::npos);
+  }
 }
 
 TEST(Suite, EmbeddedSuitesLoad) {
