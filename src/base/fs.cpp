@@ -246,8 +246,8 @@ void check_writable(const std::string& path) {
 }
 
 bool is_standard_output(const std::string& path) {
-  struct stat file {
-  }, output{};
+  struct stat file {};
+  struct stat output {};
   return stat(path.c_str(), &file) == 0 && fstat(STDOUT_FILENO, &output) == 0 &&
          file.st_dev == output.st_dev && file.st_ino == output.st_ino;
 }

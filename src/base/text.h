@@ -15,7 +15,7 @@ std::string_view trim(std::string_view text);
 // The cells of a line as csv_cell() writes them, without blanks around plain ones; nullopt where a quote is
 // not closed, or something follows a closed one.
 std::optional<std::vector<std::string>> csv_cells(std::string_view line);
-// With "\\x1b" for each control character but tabs and line feeds: a terminal would obey them.
+// With "\x1b" for each control character but tabs and line feeds: a terminal would obey them.
 std::string printable(std::string_view text);
 template <class Pieces = std::vector<std::string>>  // a range of strings or views
 std::string join(const Pieces& pieces, std::string_view separator) {

@@ -55,16 +55,16 @@ int run(const Invocation& call) {
     SweepBars bars(call);
     e = evaluate(data, fold, model, options, std::ref(bars));
   }
-  const std::exception_ptr unwritten = failure_of([&] {
-    if (!csv.empty()) write_file_whole(csv, to_csv(e));
-    if (!html.empty()) write_file_whole(html, to_html(e));
-  });
   if (e.problems.empty() && !stop_requested()) {
     throw Error(
         ErrorCode::device,
         "none of " + std::to_string(e.left_out) + " problems has fresh times of its choice and the best",
         call.has("--budget") ? "give more time with --budget" : "TESSERA_LOG=debug says what failed");
   }
+  const std::exception_ptr unwritten = failure_of([&] {
+    if (!csv.empty()) write_file_whole(csv, to_csv(e));
+    if (!html.empty()) write_file_whole(html, to_html(e));
+  });
   const Json all = to_json(e);
   if (call.json()) {
     print_json(all);

@@ -9,17 +9,17 @@
 namespace tessera::cli {
 namespace {
 
+// "m=8", and no path that happens to have an equals sign.
+bool is_field(std::string_view word) {
+  const size_t equals = word.find('=');
+  return equals != std::string_view::npos && word.find('/') > equals;
+}
+
 // "gemm" or "conv_fwd", or "gemm m=..." in one word. An operation that is misspelt shows by its fields.
 bool starts_problem(std::string_view word) {
   const auto words = split_words(word);
-  return !words.empty() &&
-         (is_op(words[0]) || (words.size() > 1 && words[1].find('=') != std::string_view::npos &&
-                              !path_exists(std::string(word))));
-}
-bool is_field(std::string_view word) {
-  const size_t equals = word.find('=');
-  return equals != std::string_view::npos && equals > 0 && word.find('/') > equals &&
-         !is_op(split_words(word)[0]);
+  if (words.empty() || is_op(words[0])) return !words.empty();
+  return words.size() > 1 && !is_field(words[0]) && is_field(words[1]) && !path_exists(std::string(word));
 }
 
 bool is_suite(std::string_view word) { return !starts_problem(word) && word.ends_with(".csv"); }
@@ -59,7 +59,8 @@ std::vector<SuiteRow> problems_of(const Invocation& call) {
   if (!reads_suite(call)) call.refuse_row_selection();
   for (size_t i = 0; i < call.words.size();) {
     const std::string& word = call.words[i++];
-    const bool fields_follow = i < call.words.size() && is_field(call.words[i]);
+    const bool fields_follow =
+        i < call.words.size() && is_field(call.words[i]) && !starts_problem(call.words[i]);
     if (starts_problem(word) || (fields_follow && !path_exists(word))) {
       std::string text = word;  // and the unquoted words that follow
       while (i < call.words.size() && !starts_problem(call.words[i]) &&

@@ -13,7 +13,7 @@ namespace tessera {
 
 // Version of the agreement between generated units and the drivers that call them. It is part of every cache
 // key: raise it when the argument structs in kernels/ change.
-inline constexpr int kKernelAbi = 23;
+inline constexpr int kKernelAbi = 24;
 
 struct Source {
   BackendKind backend = BackendKind::cpu;

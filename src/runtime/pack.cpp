@@ -102,7 +102,7 @@ void Pack::read_index() {
           "its index does not match its checksum");
 
   const Json json = Json::parse(index, path_);
-  if (const Json* sources = json.find("sources")) of_this_build_ = sources->as_string() == sources_hash();
+  if (const Json* sources = json.find("sources")) sources_ = sources->as_string();
   for (const Json& k : json.at("kernels").items()) {
     Record r{k.at("symbol").as_string(), k.at("arch").as_string(), k.at("checksum").as_string(),
              static_cast<size_t>(k.at("offset").as_int()), static_cast<size_t>(k.at("length").as_int())};
@@ -117,6 +117,8 @@ void Pack::read_index() {
     decisions_.emplace(std::move(key), std::move(decision));
   }
 }
+
+bool Pack::of_this_build() const { return sources_ == sources_hash(); }
 
 bool Pack::contains(std::string_view key) const { return kernels_.count(std::string(key)) > 0; }
 
@@ -153,7 +155,7 @@ Json Pack::describe() const {
                        {"archs", names},
                        {"kernels", static_cast<int64_t>(kernels_.size())},
                        {"decisions", static_cast<int64_t>(decisions_.size())},
-                       {"of_this_build", of_this_build_}});
+                       {"of_this_build", of_this_build()}});
 }
 
 std::vector<std::string> Pack::damaged() const {
@@ -170,6 +172,7 @@ void PackWriter::add(const Source& source, const Binary& binary) {
 }
 
 void PackWriter::add(PackWriter&& other) {
+  of_this_build_ = of_this_build_ && other.of_this_build_;
   for (auto& [key, k] : other.kernels_) kernels_[key] = std::move(k);
   for (const auto& [key, d] : other.decisions_) decide(d);
 }
@@ -178,6 +181,7 @@ void PackWriter::add(const Pack& pack) {
   if (const auto damaged = pack.damaged(); !damaged.empty()) {
     throw Error(ErrorCode::corrupt, pack.path() + ": damaged: " + join(damaged, " "), "make the pack anew");
   }
+  of_this_build_ = of_this_build_ && pack.of_this_build();
   for (const auto& [key, r] : pack.kernels_) {
     kernels_[key] = {r.symbol, r.arch, std::string(pack.bytes_of(r))};
   }
@@ -203,7 +207,10 @@ void PackWriter::write(const std::string& path) const {
       offset += aligned(k.bytes.size());
     }
     for (const auto& [key, d] : decisions_) decisions.push(to_json(d));
-    return Json::object({{"sources", sources_hash()}, {"kernels", kernels}, {"decisions", decisions}}).dump();
+    return Json::object({{"sources", of_this_build_ ? sources_hash() : ""},
+                         {"kernels", kernels},
+                         {"decisions", decisions}})
+        .dump();
   };
   size_t base = sizeof(Header);
   std::string index;

@@ -49,8 +49,9 @@ class Pack {
   bool decides() const { return !decisions_.empty(); }
   std::vector<PackDecision> decisions() const;
 
-  // Whether it was made with the same sources of kernels; else those that have changed since are not found.
-  bool of_this_build() const { return of_this_build_; }
+  // Whether all of it was made of this build's sources of kernels; else those that have changed since are not
+  // found.
+  bool of_this_build() const;
 
   Json describe() const;                     // {path, bytes, archs, kernels, decisions, of_this_build}
   std::vector<std::string> damaged() const;  // symbols of kernels that do not match their checksums
@@ -69,7 +70,7 @@ class Pack {
   MappedFile file_;
   std::unordered_map<std::string, Record> kernels_;  // by key
   PackDecisions decisions_;
-  bool of_this_build_ = false;
+  std::string sources_;  // a hash, "" where there are several
 };
 
 class PackWriter {
@@ -89,6 +90,7 @@ class PackWriter {
   };
   std::map<std::string, Kernel> kernels_;
   PackDecisions decisions_;
+  bool of_this_build_ = true;
 };
 
 // Where packs are looked for without being named: the files and directories of TESSERA_PACK_PATH

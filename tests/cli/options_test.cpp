@@ -146,6 +146,7 @@ TEST_F(Options, UnknownWordsAreRefused) {
   // An operation that none is, where a file could stand too.
   refused("bench gemn m=8 n=8 k=8 dtype=f32", "unknown operation 'gemn'");
   refused("tune 'conv n=8 c=8'", "unknown operation 'conv'");
+  refused("bench gemm 'm=8 n=8' k=8 'gemm m=1 n=1 k=1 dtype=f99'", "the problem has no 'dtype'");
 }
 
 TEST_F(Options, MistakesShowTheUsageOfTheVerb) {

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/fs.h"
+#include "base/hash.h"
 #include "tessera/error.h"
 
 namespace tessera {
@@ -72,6 +73,32 @@ TEST_F(PackTest, EqualContentIsAnEqualFile) {
   PackWriter nothing;
   nothing.write(path_);
   EXPECT_EQ(Pack::open(path_)->size(), 0u);
+}
+
+// Its index names other sources, under a checksum of its own.
+TEST_F(PackTest, OfAnotherBuildItSaysSo) {
+  EXPECT_TRUE(Pack::open(path_)->of_this_build());
+  std::string bytes = read_file(path_);
+  constexpr std::string_view kKey = "\"sources\":\"";
+  const size_t at = bytes.find(kKey);
+  ASSERT_NE(at, bytes.npos);
+  char& digit = bytes[at + kKey.size()];
+  digit = digit == '0' ? '1' : '0';
+  constexpr size_t kHeader = 64, kLength = 16, kChecksum = 32;
+  uint64_t length = 0;
+  std::memcpy(&length, &bytes[kLength], sizeof length);
+  const std::string checksum = content_hash(std::string_view(bytes).substr(kHeader, length));
+  bytes.replace(kChecksum, checksum.size(), checksum);
+  write_file(path_, bytes);
+  const auto other = Pack::open(path_);
+  EXPECT_FALSE(other->of_this_build());
+  EXPECT_TRUE(other->damaged().empty());
+  // Nor is what it becomes a part of.
+  PackWriter more;
+  more.add(unit("c"), {"tsr_c", "c"});
+  more.add(*other);
+  more.write(dir_.path() + "/more.pack");
+  EXPECT_FALSE(Pack::open(dir_.path() + "/more.pack")->of_this_build());
 }
 
 TEST_F(PackTest, ReadersKeepTheOldFile) {

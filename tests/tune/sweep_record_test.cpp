@@ -7,7 +7,13 @@ namespace tessera {
 namespace {
 
 SweepRecord record(SweepOutcome outcome, double us, int64_t time) {
-  return {.problem = "p", .config = "c", .outcome = outcome, .samples = {}, .best_us = us, .detail = {}, .time = time};
+  return {.problem = "p",
+          .config = "c",
+          .outcome = outcome,
+          .samples = {},
+          .best_us = us,
+          .detail = {},
+          .time = time};
 }
 
 SweepRecord kept(SweepRecord first, SweepRecord second) {
