@@ -156,6 +156,8 @@ std::string bash() {
       "      *) verb=\"${COMP_WORDS[i]}\"; break ;;\n"
       "    esac\n"
       "  done\n"
+      "  local action=\"\"\n"
+      "  ((i + 1 < COMP_CWORD)) && action=\"${COMP_WORDS[i+1]}\"\n"
       "  local words=\"\" files=\"\"\n"
       "  case \"$verb:$prev\" in\n";
   for (const Command* c : commands()) {
@@ -171,13 +173,24 @@ std::string bash() {
     out += "    :" + std::string(o.option.name) + ") words=\"" + spaced(words_of(o.option.complete)) + "\"" +
            (completes_files(o.option.complete) ? " files=-f" : "") + " ;;\n";
   }
-  out += "    *)\n      case \"$verb\" in\n        \"\") words=\"" + spaced(words_of(Complete::command)) +
-         "\" ;;\n";
+  out += "    *)\n      case \"$verb:$action\" in\n        :) words=\"" +
+         spaced(words_of(Complete::command)) + "\" ;;\n";
   for (const Command* c : commands()) {
+    const auto row = [&](const std::string& of, const std::vector<std::string>& words) {
+      out += "        " + std::string(c->name) + ":" + of + ") words=\"" + spaced(words) + "\"" +
+             (completes_files(c->complete) ? " files=-f" : "") + " ;;\n";
+    };
+    for (const Action& a : c->actions) {
+      if (a.hidden) continue;
+      std::vector<std::string> words = words_of(c->complete);
+      for (const Option& o : options_of(*c)) {
+        if (takes(*c, &a, o.name)) words.emplace_back(o.name);
+      }
+      row(std::string(a.name), words);
+    }
     std::vector<std::string> words = arguments_of(*c);
     for (const Option& o : options_of(*c)) words.emplace_back(o.name);
-    out += "        " + std::string(c->name) + ") words=\"" + spaced(words) + "\"" +
-           (completes_files(c->complete) ? " files=-f" : "") + " ;;\n";
+    row("*", words);
   }
   out +=
       "      esac ;;\n"
@@ -186,7 +199,10 @@ std::string bash() {
   for (const Key& k : problem_keys()) out += "    " + k.name + ") words=\"" + spaced(k.values) + "\" ;;\n";
   return out +
          "  esac\n"
-         "  COMPREPLY=($(compgen $files -W \"$words\" -- \"$head$cur\"))\n"
+         // The last of several: onednn,op.
+         "  local before=\"\"\n"
+         "  [ -n \"$words\" ] && case \"$cur\" in *,*) before=\"${cur%,*},\" cur=\"${cur##*,}\" ;; esac\n"
+         "  COMPREPLY=($(compgen $files -P \"$before\" -W \"$words\" -- \"$head$cur\"))\n"
          "  [ -n \"$head\" ] && [ ${#COMPREPLY[@]} -gt 0 ] && COMPREPLY=(\"${COMPREPLY[@]#\"$head\"}\")\n"
          "  case \"${COMPREPLY[0]:-}\" in *=) compopt -o nospace 2>/dev/null ;; esac\n"
          "}\n"
@@ -318,7 +334,7 @@ int run(const Invocation& call) {
     print(s.make());
     return kOk;
   }
-  throw UsageError("no completion for shell '" + shell + "'; one of bash zsh fish");
+  throw UsageError("no completion for shell '" + shell + "'; one of " + join(words_of(Complete::shell), " "));
 }
 
 }  // namespace

@@ -58,7 +58,13 @@ void check_words(const GenerateOptions& o) {
 
 int run(const Invocation& call) {
   call.no_more_words(0);
-  if (call.value("--preselected") == "list") return list_sets(call);
+  if (call.value("--preselected") == "list") {
+    for (const char* other : {"--out", "--dtype", "--layout", "--variant", "--arch", "--jobs"}) {
+      if (call.has(other))
+        throw UsageError(std::string("--preselected list and ") + other + " contradict each other");
+    }
+    return list_sets(call);
+  }
   if (!call.has("--out")) throw UsageError("--out DIR is missing");
   GenerateOptions o;
   o.arch = call.value("--arch");

@@ -323,6 +323,11 @@ TEST(Cli, CompletionKnowsValuesAndVerbs) {
   EXPECT_EQ(completed({"sweep", "run", "mine", "--retry", "time"}), " timed_out \n");
   EXPECT_EQ(completed({"evaluate", "--fold", "tr"}), " train \n");
   EXPECT_EQ(completed({"search", "--strategy", "evo"}), " evolution \n");
+  EXPECT_EQ(completed({"bench", "--peers", "onednn,open"}), " onednn,openblas \n");
+  EXPECT_EQ(completed({"generate", "--dtype", "f32,b"}), " f32,bf16 \n");
+  EXPECT_EQ(completed({"cache", "gc", "--max"}), " --max-mb \n");
+  EXPECT_EQ(completed({"cache", "gc", "--rep"}), "  \n");
+  EXPECT_EQ(completed({"cache", "verify", "--rep"}), " --repair \n");
   for (const char* shell : {"completion zsh", "completion fish"})
     EXPECT_TRUE(has(text_of(shell), "layout=channels_last") && has(text_of(shell), "dtype=u8xi8")) << shell;
 }

@@ -93,6 +93,7 @@ TEST_F(Options, ContradictionsAreRefused) {
   refused("sweep plan " + path("a") + " " + kPlain + "--layout rcr", "--layout is of --generate");
   refused("bench " + kPlain + "--csv /dev/stdout --json", "would mix with the JSON");
   refused("bench " + kPlain + "--peers onednn,onednn", "peer 'onednn' is named twice");
+  refused("generate --preselected list --dtype f32", "--preselected list and --dtype contradict");
   refused("db export " + path("x.csv") + " --units 2", "--units is of a .times file");
 }
 

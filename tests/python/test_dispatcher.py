@@ -271,7 +271,8 @@ def test_registries(tmp_path):
 
 def test_jobs(tmp_path):
     facts = tessera.create_pack(tmp_path / "some.pack", [PROBLEM], threads=1)
-    assert facts["kernels"] == 1 and tessera.job("pack", action="check", path=tmp_path / "some.pack")["damaged"] == []
+    checked = tessera.job("pack", action="check", path=tmp_path / "some.pack")
+    assert facts["kernels"] == 1 and checked["damaged"] == [] and checked["of_this_build"]
     with tessera.Dispatcher(threads=1, packs=[tmp_path / "some.pack"], cache_dir=tmp_path / "cache") as d:
         assert d.get(PROBLEM).info()["build"]["from"] == "pack"
     assert tessera.cache(cache_dir=tmp_path / "cache")["entries"] == 0

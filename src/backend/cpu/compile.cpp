@@ -150,8 +150,9 @@ CppCompiler with_command(std::vector<std::string> command, const std::string& pa
 std::string summary(const std::string& output) {
   std::string any;
   for (std::string_view line : split(output, '\n')) {
-    if (line.starts_with("collect2:")) continue;  // what the linker said stands before
-    if (line.find("error") != line.npos || line.find("failed") != line.npos) return std::string(line);
+    const bool counts = line.starts_with("collect2: error: ld returned");  // what ld said stands before
+    if (!counts && (line.find("error") != line.npos || line.find("failed") != line.npos))
+      return std::string(line);
     if (any.empty()) any = std::string(trim(line));
   }
   return any.empty() ? "it printed nothing" : any;

@@ -197,6 +197,12 @@ TEST_F(Compile, WhatIsWrongWithTheCompilerIsNotARefusal) {
     EXPECT_NE(error->what_happened().find(said), std::string::npos) << error->what();
     EXPECT_NE(error->what_to_do().find("TESSERA_CXX"), std::string::npos) << error->what();
   }
+  Variable linker("TESSERA_CXX", script("linker",
+                                        "echo 'ld: cannot find -lodd' >&2\n"
+                                        "echo 'collect2: error: ld returned 1 exit status' >&2; exit 1"));
+  const auto unlinked = failure(source("return x;"));
+  ASSERT_TRUE(unlinked);
+  EXPECT_NE(unlinked->what_happened().find("ld: cannot find -lodd"), std::string::npos) << unlinked->what();
   for (const char* said : {"<stdin>:3:1: error: no such name", "cpu/tile.h:12: fatal error: no such file"}) {
     Variable own("TESSERA_CXX", script("refuses", std::string("echo '") + said + "' >&2; exit 1"));
     const auto error = failure(source("return x;"));
