@@ -103,6 +103,11 @@ std::optional<int64_t> parse_int(std::string_view text) { return parse_whole<int
 std::optional<double> parse_number(std::string_view text) { return finite(parse_whole<double>(text)); }
 std::optional<float> parse_float(std::string_view text) { return finite(parse_whole<float>(text)); }
 
+std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
 std::string printable(std::string_view text) {
   std::string out;
   for (char c : text) {

@@ -12,9 +12,7 @@ namespace tessera {
 std::vector<std::string_view> split(std::string_view text, char separator);  // "" gives one empty piece
 std::vector<std::string_view> split_words(std::string_view text);  // by white space, no empty pieces
 std::string_view trim(std::string_view text);
-// The cells of a line as csv_cell() writes them, without blanks around plain ones; nullopt where a quote is
-// not closed, or something follows a closed one.
-std::optional<std::vector<std::string>> csv_cells(std::string_view line);
+std::string_view without_byte_order_mark(std::string_view text);  // which spreadsheets write before UTF-8
 // With "\x1b" for each control character but tabs and line feeds: a terminal would obey them.
 std::string printable(std::string_view text);
 template <class Pieces = std::vector<std::string>>  // a range of strings or views
@@ -39,6 +37,9 @@ std::string number_text(float v);
 
 // As a cell of a CSV file: quoted where it has to be.
 std::string csv_cell(std::string_view text);
+// The cells of a line, without blanks around those that are not quoted; nullopt where a quote is not closed,
+// or something follows a closed one.
+std::optional<std::vector<std::string>> csv_cells(std::string_view line);
 
 // printf-style. A number has a point in every locale.
 std::string format(const char* fmt, ...) __attribute__((format(printf, 1, 2)));

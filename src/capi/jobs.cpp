@@ -72,9 +72,7 @@ Json list_pack(Members& in, const Progress&) {
 Json check_pack(Members& in, const Progress&) {
   const auto pack = Pack::open(in.at("path").as_string());
   in.finish();
-  return Json::object({{"path", pack->path()},
-                       {"damaged", write_strings(pack->damaged())},
-                       {"of_this_build", pack->of_this_build()}});
+  return pack->check();
 }
 
 struct PackAction {

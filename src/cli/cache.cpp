@@ -16,9 +16,9 @@ constexpr Option kOptions[] = {
 };
 
 KernelCache open_cache(const Invocation& call) {
-  const KernelCache cache({.directory = call.value("--cache-dir"), .packs = {}});
-  if (path_exists(cache.directory()) && !is_directory(cache.directory()))
-    throw Error(ErrorCode::io, "the kernel cache '" + cache.directory() + "' is no directory",
+  const std::string directory = call.value("--cache-dir", user_cache_directory());
+  if (path_exists(directory) && !is_directory(directory))
+    throw Error(ErrorCode::io, "the kernel cache '" + directory + "' is no directory",
                 "name another with --cache-dir or TESSERA_CACHE_DIR");
   return KernelCache({.directory = call.value("--cache-dir"), .packs = call.each("--pack")});
 }

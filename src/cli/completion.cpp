@@ -45,10 +45,7 @@ std::vector<std::string> words_of(Complete what) {
       }
       return out;
     case Complete::layout: return listed(layout_names(Op::gemm));
-    case Complete::policy:
-      out = policy_names();
-      std::erase(out, "callback");  // of programs only
-      return out;
+    case Complete::policy: return policy_words();
     case Complete::suite: return suite_names();
     case Complete::shell: return {"bash", "zsh", "fish"};
     case Complete::command:

@@ -183,15 +183,14 @@ void packs(const Invocation& call, Findings& out) {
       const auto pack = Pack::open(path);
       const size_t damaged = pack->damaged().size();
       const bool other = !pack->of_this_build();
-      out.push_back(
-          {"pack",
-           damaged ? State::fail
-           : other ? State::warn
-                   : State::ok,
-           path + ": " + std::to_string(pack->size()) + " kernels" +
-               (damaged ? ", " + std::to_string(damaged) + " damaged" : "") +
-               (other ? ", made by another build: those whose source has changed are compiled" : ""),
-           damaged || other ? "create it again" : ""});
+      out.push_back({"pack",
+                     damaged ? State::fail
+                     : other ? State::warn
+                             : State::ok,
+                     path + ": " + std::to_string(pack->size()) + " kernels" +
+                         (damaged ? ", " + std::to_string(damaged) + " damaged" : "") +
+                         (other ? ", " + std::string(kOfAnotherBuild) : ""),
+                     damaged || other ? "create it again" : ""});
     } catch (const Error& e) { out.push_back({"pack", State::fail, e.what_happened(), e.what_to_do()}); }
   }
 }

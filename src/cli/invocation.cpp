@@ -41,6 +41,12 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   return hint.empty() ? "" : "; " + hint;
 }
 
+std::vector<std::string> policy_words() {
+  std::vector<std::string> words = policy_names();
+  std::erase(words, std::string(to_string(Policy::callback)));
+  return words;
+}
+
 std::string Invocation::value(std::string_view option, std::string_view otherwise) const {
   const auto found = values.find(option);
   return found == values.end() ? std::string(otherwise) : found->second.back();
@@ -163,10 +169,8 @@ DispatcherOptions Invocation::dispatcher_options() const {
   o.model = value("--model");
   o.cache_dir = value("--cache-dir");
   o.packs = each("--pack");
-  std::vector<std::string> policies = policy_names();
-  std::erase(policies, std::string(to_string(Policy::callback)));  // of programs only
   // A config given without a policy is meant to be used.
-  o.policy = parse_policy(known_word("--policy", has("--config") ? "explicit" : "model", policies));
+  o.policy = parse_policy(known_word("--policy", has("--config") ? "explicit" : "model", policy_words()));
   if (o.policy == Policy::explicit_config && o.config.empty())
     throw UsageError("policy 'explicit' needs --config");
   if (o.policy != Policy::explicit_config && has("--config"))

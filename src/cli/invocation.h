@@ -104,6 +104,9 @@ void parse_command_line(Invocation& call);
 void check_names(const Invocation& call);
 std::string shell_quote(std::string_view text);
 
+// Those of --policy: all but what exists in programs only.
+std::vector<std::string> policy_words();
+
 // "did you mean 'x'?" or ""
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
 

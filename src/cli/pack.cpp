@@ -130,18 +130,16 @@ int check(const Invocation& call) {
     const std::string again = "tessera pack check " + shell_quote(path);
     try {
       const auto pack = Pack::open(path);
-      const auto damaged = pack->damaged();
-      all.push(Json::object(
-          {{"path", path}, {"damaged", write_strings(damaged)}, {"of_this_build", pack->of_this_build()}}));
-      if (!damaged.empty()) {
+      Json row = pack->check();
+      if (const Json& damaged = row.at("damaged"); damaged.size() > 0) {
         good = false;
-        say_failed(path + ": damaged: " + join(damaged, " ") + "; build or copy it anew", again);
+        say_failed(path + ": damaged: " + join(read_strings(damaged), " ") + "; build or copy it anew",
+                   again);
       } else if (!call.json()) {
         print(path + ": good" +
-              (pack->of_this_build() ? ""
-                                     : ", made by another build: kernels whose source has "
-                                       "changed since are compiled; create it again"));
+              (pack->of_this_build() ? "" : ", " + std::string(kOfAnotherBuild) + "; create it again"));
       }
+      all.push(std::move(row));
     } catch (const Error& e) {
       good = false;
       all.push(Json::object({{"path", path}, {"error", e.what()}}));

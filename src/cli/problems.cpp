@@ -33,8 +33,7 @@ void append(std::vector<SuiteRow>& to, std::vector<SuiteRow> rows) {
 std::vector<SuiteRow> parse_problem_list(std::string_view text, std::string_view origin) {
   std::vector<SuiteRow> rows;
   size_t number = 0;
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a byte order mark
-  for (std::string_view line : split(text, '\n')) {
+  for (std::string_view line : split(without_byte_order_mark(text), '\n')) {
     ++number;
     line = trim(line.substr(0, line.find('#')));
     if (line.empty()) continue;

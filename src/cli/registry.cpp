@@ -40,7 +40,8 @@ int list(const Invocation& call) {
   return kOk;
 }
 
-void check_declarations(const Invocation& call, size_t* kernels) {
+// How many there are; Error where they are none, or not valid.
+int64_t checked_declarations(const Invocation& call) {
   const auto registry = load(call);
   if (registry->size() == 0) {
     throw Error(ErrorCode::bad_input,
@@ -52,19 +53,19 @@ void check_declarations(const Invocation& call, size_t* kernels) {
   if (again->all() != registry->all()) {
     throw Error(ErrorCode::internal, "the declarations change when written as JSON and read back");
   }
-  *kernels = registry->size();
+  return static_cast<int64_t>(registry->size());
 }
 
 int check(const Invocation& call) {
-  size_t kernels = 0;
+  int64_t kernels = 0;
   try {
-    check_declarations(call, &kernels);
+    kernels = checked_declarations(call);
   } catch (const Error& e) {
     if (call.json()) print_json(Json::object({{"valid", false}, {"error", e.what()}}));
     throw;
   }
   if (call.json()) {
-    print_json(Json::object({{"valid", true}, {"kernels", static_cast<int64_t>(kernels)}}));
+    print_json(Json::object({{"valid", true}, {"kernels", kernels}}));
   } else {
     print("valid, " + std::to_string(kernels) + " declaration(s)");
   }

@@ -40,9 +40,8 @@ struct KernelCache::Impl {
     for (const std::string& path : options.packs) {
       packs.push_back(Pack::open(path));
       if (!packs.back()->of_this_build()) {
-        warn_once("other pack " + path, "pack '" + path +
-                                            "' was made by another build: kernels whose source has changed "
-                                            "since are compiled; create it again");
+        warn_once("other pack " + path,
+                  "pack '" + path + "' was " + std::string(kOfAnotherBuild) + "; create it again");
       }
     }
     if (!named && getenv("TESSERA_CACHE_DIR")) named = true;

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "core/json_values.h"
 #include "tessera/error.h"
 
 namespace tessera {
@@ -165,6 +166,11 @@ std::vector<std::string> Pack::damaged() const {
   }
   std::sort(symbols.begin(), symbols.end());
   return symbols;
+}
+
+Json Pack::check() const {
+  return Json::object(
+      {{"path", path_}, {"damaged", write_strings(damaged())}, {"of_this_build", of_this_build()}});
 }
 
 void PackWriter::add(const Source& source, const Binary& binary) {

@@ -34,6 +34,10 @@ struct PackDecision {
 Json to_json(const PackDecision& d);
 using PackDecisions = std::map<std::tuple<std::string, int, std::string>, PackDecision>;  // by all but config
 
+// What is said of a pack that is not of_this_build().
+inline constexpr std::string_view kOfAnotherBuild =
+    "made by another build: kernels whose source has changed since are compiled";
+
 // Mapped, immutable, thread-safe.
 class Pack {
  public:
@@ -55,6 +59,7 @@ class Pack {
 
   Json describe() const;                     // {path, bytes, archs, kernels, decisions, of_this_build}
   std::vector<std::string> damaged() const;  // symbols of kernels that do not match their checksums
+  Json check() const;                        // {path, damaged, of_this_build}
 
  private:
   friend class PackWriter;

@@ -22,12 +22,12 @@ class PackedDecisions : public Decisions {
     for (const auto& pack : packs_) {
       const PackDecision* const decision = pack->decision(arch, units, text);
       if (!decision) continue;
-      std::string why;
-      if (const auto config = KernelConfig::parse(decision->config, &why))
-        return Choice{.config = *config, .source = ChoiceSource::tuned};
-      warn_once(
-          "decision " + decision->config,
-          "a decision of pack '" + pack->path() + "' is left out: config '" + decision->config + "': " + why);
+      try {
+        return Choice{.config = KernelConfig::read(decision->config), .source = ChoiceSource::tuned};
+      } catch (const Error& e) {
+        warn_once("decision " + decision->config,
+                  "a decision of pack '" + pack->path() + "' is left out: " + e.what_happened());
+      }
     }
     return std::nullopt;
   }

@@ -220,7 +220,7 @@ bool ranks_a_part(const SelectionInput& in) {
   const DispatcherOptions& o = in.options;
   const bool by_model = o.policy == Policy::model || o.policy == Policy::model_topk;
   return by_model && in.most < kLeadingLast && !o.registry && leading_steps(in.arch) > 0 &&
-         !(o.decisions && o.decisions->find(in.arch.name, in.arch.compute_units, in.problem));
+         !stored_decision(in);
 }
 
 ChoiceSource choice_source(Policy policy) { return kPolicies[static_cast<size_t>(policy)].source; }

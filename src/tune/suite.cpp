@@ -11,11 +11,10 @@ namespace tessera {
 namespace {
 
 constexpr std::string_view kFolder = "suites/";
-using Cells = std::vector<std::string_view>;
+using Cells = std::vector<std::string>;
 
 std::string gemm_text(const Cells& c) {
-  return format("layout=%s m=%s n=%s k=%s", std::string(c[3]).c_str(), std::string(c[4]).c_str(),
-                std::string(c[5]).c_str(), std::string(c[6]).c_str());
+  return "layout=" + c[3] + " m=" + c[4] + " n=" + c[5] + " k=" + c[6];
 }
 
 // Columns come in threes, depth, height and width, of which the problem has the last `ndim`.
@@ -23,15 +22,15 @@ std::string conv_text(const Cells& c) {
   constexpr size_t kDims = 3, kIn = 8;
   const auto known = parse_int(c[kDims]);
   if (!known || *known < 1 || *known > 3)
-    throw Error(ErrorCode::bad_input, "ndim is '" + std::string(c[kDims]) + "', it must be 1, 2 or 3");
+    throw Error(ErrorCode::bad_input, "ndim is '" + c[kDims] + "', it must be 1, 2 or 3");
   const auto dims = static_cast<size_t>(*known);
   std::string text;
-  for (size_t i = 4; i < kIn; ++i) text += std::string(1, "ngck"[i - 4]) + "=" + std::string(c[i]) + " ";
+  for (size_t i = 4; i < kIn; ++i) text += std::string(1, "ngck"[i - 4]) + "=" + c[i] + " ";
   constexpr std::string_view kNames[] = {"in", "filter", "stride", "dilation", "pad"};
   for (size_t n = 0; n < std::size(kNames); ++n) {
     text += std::string(kNames[n]) + "=";
     for (size_t axis = 3 - dims; axis < 3; ++axis) {
-      text += (axis > 3 - dims ? "x" : "") + std::string(c[kIn + 3 * n + axis]);
+      text += (axis > 3 - dims ? "x" : "") + c[kIn + 3 * n + axis];
     }
     text += ' ';
   }
@@ -62,13 +61,10 @@ std::vector<SuiteRow> parse_suite(std::string_view text, std::string_view origin
     return Error(ErrorCode::bad_input, std::string(origin) + ":" + std::to_string(line_number) + ": " + why,
                  remedy);
   };
-  for (std::string_view line : split(text, '\n')) {
+  for (std::string_view line : split(without_byte_order_mark(text), '\n')) {
     ++line_number;
     line = trim(line);
     if (line_number == 1) {
-      constexpr std::string_view kByteOrderMark =
-          "\xEF\xBB\xBF";  // what spreadsheets write in front of UTF-8
-      if (line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
       form = std::find_if(std::begin(kForms), std::end(kForms),
                           [&](const SuiteForm& f) { return f.header == line; });
       if (form == std::end(kForms)) {
@@ -79,21 +75,20 @@ std::vector<SuiteRow> parse_suite(std::string_view text, std::string_view origin
       continue;
     }
     if (line.empty()) continue;
-    const auto read = csv_cells(line);
+    const std::optional<Cells> read = csv_cells(line);
     if (!read)
       throw bad("a quotation mark is not closed, or something follows it", "two of them stand for one");
     if (read->size() != columns) {
       throw bad(std::to_string(read->size()) + " cells instead of " + std::to_string(columns),
                 "columns are " + std::string(form->header));
     }
-    const Cells cells(read->begin(), read->end());
+    const Cells& cells = *read;
     if (!o.name.empty() && !glob_match(o.name, cells[0])) continue;
-    std::string problem = std::string(cells[1]) +
-                          " dtype=" + (o.dtype.empty() ? std::string(cells[2]) : o.dtype) + ' ' +
-                          form->text(cells);
-    if (!o.extra.empty()) problem += ' ' + o.extra;
     try {
-      rows.push_back({std::string(cells[0]), Problem::parse(problem)});
+      std::string problem =
+          cells[1] + " dtype=" + (o.dtype.empty() ? cells[2] : o.dtype) + ' ' + form->text(cells);
+      if (!o.extra.empty()) problem += ' ' + o.extra;
+      rows.push_back({cells[0], Problem::parse(problem)});
     } catch (const Error& e) { throw bad(e.what_happened(), e.what_to_do()); }
   }
   if (rows.empty()) {

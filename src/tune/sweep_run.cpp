@@ -21,8 +21,7 @@ void settle_device(const std::string& directory, const ArchSpec& arch) {
   const DeviceInfo here{arch.name, arch.compute_units,
                         arch.backend == BackendKind::cpu ? this_processor().name : arch.description};
   const std::string path = directory + "/" + kDeviceFile;
-  if (!path_exists(path))
-    create_file_whole(path, Json::object({{"device", to_json(here)}, {"tool", TESSERA_VERSION}}).dump());
+  create_file_whole(path, Json::object({{"device", to_json(here)}, {"tool", TESSERA_VERSION}}).dump());
   const DeviceInfo there = device_info_from_json(Json::parse(read_file(path), path).at("device"));
   if (there == here) return;
   throw Error(ErrorCode::bad_input,

@@ -37,10 +37,9 @@ class Lines {
 };
 
 KernelConfig config_of(std::string_view text, const Lines& lines) {
-  std::string why;
-  const auto config = KernelConfig::parse(text, &why);
-  if (!config) lines.refuse("config '" + std::string(text) + "': " + why);
-  return *config;
+  try {
+    return KernelConfig::read(text);
+  } catch (const Error& e) { lines.refuse(e.what_happened()); }
 }
 
 void take_times(std::string_view line, const std::vector<KernelConfig>& configs, const Lines& lines,

@@ -19,13 +19,12 @@ class StoredDecisions : public Decisions {
  public:
   StoredDecisions(const std::vector<TunedDecision>& all, std::string path) : path_(std::move(path)) {
     for (const TunedDecision& d : all) {
-      std::string why;
-      const auto config = KernelConfig::parse(d.config, &why);
-      if (!config) {
-        warn_once("decision " + d.config, "a stored decision is left out: config '" + d.config + "': " + why +
-                                              "; tessera tune stores another");
+      try {
+        configs_[{d.arch, d.units, d.problem}] = {KernelConfig::read(d.config), d.us, ChoiceSource::tuned};
+      } catch (const Error& e) {
+        warn_once("decision " + d.config,
+                  "a stored decision is left out: " + e.what_happened() + "; tessera tune stores another");
       }
-      if (config) configs_[{d.arch, d.units, d.problem}] = {*config, d.us, ChoiceSource::tuned};
     }
   }
 

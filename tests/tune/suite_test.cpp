@@ -75,8 +75,9 @@ TEST(Suite, ConvolutionsHaveTheAxesOfTheirDimensions) {
   EXPECT_NE(error_of(header + "two,conv_fwd,bf16,2,1\n").find("x.csv:2"), std::string::npos);
   for (const char* ndim : {"2d", "0", "4"}) {
     const std::string row = ",1,2,3,4,1,9,8,1,3,5,1,2,1,1,1,2,0,1,4\n";
-    EXPECT_NE(error_of(header + "two,conv_fwd,bf16," + ndim + row).find("must be 1, 2 or 3"),
-              std::string::npos);
+    const std::string error = error_of(header + "two,conv_fwd,bf16," + ndim + row);
+    EXPECT_NE(error.find("must be 1, 2 or 3"), std::string::npos) << error;
+    EXPECT_NE(error.find("x.csv:2"), std::string::npos) << error;
   }
 }
 
